@@ -1,0 +1,183 @@
+"""The accelerator as a workload or a Python test sees it: device, clock, memory, seeds, notes (torch is imported late)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from pytest_accel.measure.clock import Clock, Plan
+from pytest_accel.measure.types import Unfit, Unmeasured
+from pytest_accel.stack.platform import Platform
+from pytest_accel.stack.types import Device, Roof, Stack, Telemetry
+
+if TYPE_CHECKING:
+    import torch
+
+ABOVE_ROOF = 1.10  # boost clocks may pass a data sheet by some per cent; 10 % above is a broken clock or missing work
+FLUSH_CACHES = 2  # the flush writes twice the last-level cache, so that a hashed cache is replaced as well
+FLUSH_LIMIT = 512 * 2**20
+CACHE_BOUND = 4  # bytes that are fewer than 4 caches may be absorbed by the cache: no bandwidth can be told from them
+
+
+class Accelerator:
+    """One device of one platform. The first argument of every workload, and the fixture ``accel`` of Python tests.
+
+    ``platform`` is the platform's word, ``stack`` the stack as in force, ``notes`` facts for reports. ``watch``
+    returns the device's telemetry, taken before and after each timing; ``stderr_text`` returns all that this process
+    has written to its standard error so far (None where nobody keeps it).
+    """
+
+    def __init__(
+        self,
+        platform: Platform,
+        index: int,
+        stack: Stack,
+        *,
+        roof: Roof | None = None,
+        watch: Callable[[], Telemetry] | None = None,
+        stderr_text: Callable[[], str] | None = None,
+    ) -> None:
+        self._platform = platform
+        self.index = index
+        self.stack = stack
+        self.watch = watch
+        self.stderr_text = stderr_text
+        self._roof = roof
+        self._device: torch.device | None = None
+        self._flush: torch.Tensor | None = None
+        self.notes: dict[str, Any] = {}
+
+    @property
+    def platform(self) -> str:
+        """The platform's word: ``cuda``, ``rocm``, …"""
+        return self._platform.name
+
+    @property
+    def device(self) -> torch.device:
+        """The torch device; torch is imported on first use."""
+        if self._device is None:
+            self._device = self._platform.torch_device(self.index)
+        return self._device
+
+    @property
+    def roof(self) -> Roof | None:
+        """The most the device can do, or None where no table knows it."""
+        if self._roof is None:
+            words = {key: self.stack.hardware.get(key) for key in ("name", "architecture", "partition")}
+            name, architecture, partition = (None if value is None else str(value) for value in words.values())
+            self._roof = self._platform.roof(
+                Device(self.index, name or "", architecture=architecture, partition=partition)
+            )
+        return self._roof
+
+    def synchronize(self) -> None:
+        """Wait for all work on the device."""
+        self._platform.synchronize(self.index)
+
+    def seed(self, value: int) -> None:
+        """Seed the host's and the device's generators."""
+        self._platform.seed(value)
+
+    def memory(self) -> dict[str, int]:
+        """Bytes: ``allocated``, ``peak_allocated``, ``reserved``, ``peak_reserved``; empty where torch counts none."""
+        return self._platform.memory(self.index)
+
+    def reset_peak_memory(self) -> None:
+        """Start the peak counts anew."""
+        self._platform.reset_peak_memory(self.index)
+
+    def time(
+        self,
+        fn: Callable[[], object],
+        *,
+        flops: float | None = None,
+        bytes: float | None = None,
+        dtype: str | None = None,
+        min_time: float = 0.3,
+        min_samples: int = 15,
+        max_time: float = 4.0,
+        flush_cache: bool = True,
+    ) -> list[float]:
+        """Time finished device work: microseconds a call, one number a sample (at least 3, usually ``min_samples``).
+
+        ``flops`` and ``bytes`` are the work of one call, ``dtype`` names the arithmetic (``float16``): where they
+        imply more than 110 % of the device's roof the clock is not to be believed. ``min_time`` and ``max_time`` are
+        in seconds. A call shorter than 50 clock steps is timed several at a time, the cache being flushed before each
+        sample only. Raises Unfit: ``timing-not-credible``, ``throttled`` or ``shared``.
+        """
+        self._check_fit("before")
+        clock = Clock(self._platform.event, self.synchronize, self._flusher() if flush_cache else None)
+        samples = clock.sample(fn, Plan(min_time=min_time, min_samples=min_samples, max_time=max(max_time, min_time)))
+        self._check_fit("after")
+        self._check_credible(sorted(samples)[len(samples) // 2], flops, bytes, dtype)
+        return samples
+
+    def _flusher(self) -> Callable[[], None] | None:
+        size = min(FLUSH_CACHES * self._platform.cache_bytes(self.index), FLUSH_LIMIT)
+        if size <= 0:
+            return None
+        import torch
+
+        if self._flush is None or self._flush.numel() != size:
+            self._flush = torch.empty(size, dtype=torch.int8, device=self.device)
+        buffer = self._flush
+        return lambda: buffer.fill_(1)
+
+    def _check_fit(self, when: str) -> None:
+        if self.watch is None:
+            return
+        state = self.watch()
+        if state.throttled:
+            raise Unfit("throttled", f"the device was throttled {when} timing: {', '.join(state.throttled)}")
+        if state.other_processes:
+            raise Unfit("shared", f"{state.other_processes} other process(es) were on the device {when} timing")
+
+    def roof_tflops(self, dtype: str | None) -> float | None:
+        """Dense TFLOP/s that the device can reach in ``dtype`` (in any, where None), or None where not known."""
+        roof = self.roof
+        if roof is None or not roof.tflops:
+            return None
+        if dtype is None:
+            return max(roof.tflops.values())
+        # float32 work may lawfully run as TF32 where the settings allow it.
+        known = [
+            roof.tflops[name] for name in ((dtype, "tf32") if dtype == "float32" else (dtype,)) if name in roof.tflops
+        ]
+        return max(known) if known else None
+
+    def _check_credible(self, us: float, flops: float | None, moved: float | None, dtype: str | None) -> None:
+        limit = self.roof_tflops(dtype)
+        if flops and limit:
+            reached = flops / us * 1e-6
+            if reached > ABOVE_ROOF * limit:
+                raise Unfit(
+                    "timing-not-credible",
+                    f"{us:.3g} us would be {reached:.4g} TFLOP/s, the device can do {limit:.4g} in {dtype or 'any dtype'}",
+                )
+        if moved and self.roof is not None and self.roof.gbps:
+            cache = self._platform.cache_bytes(self.index)
+            reached = moved / us * 1e-3
+            if moved >= CACHE_BOUND * cache and reached > ABOVE_ROOF * self.roof.gbps:
+                raise Unfit(
+                    "timing-not-credible",
+                    f"{us:.3g} us would be {reached:.4g} GB/s; the device's memory can do {self.roof.gbps:.4g}",
+                )
+
+    def note(self, name: str, value: Any) -> None:
+        """Keep a fact for reports. Raises TypeError where it cannot be written as JSON."""
+        json.dumps(value)
+        self.notes[name] = value
+
+    def unfit(self, code: str, reason: str) -> NoReturn:
+        """Say that the machine is unfit to judge (ENV with this code)."""
+        raise Unfit(code, reason)
+
+    def skip(self, reason: str) -> NoReturn:
+        """Say that this cannot be measured here (UNMEASURED, shown as skipped)."""
+        raise Unmeasured(reason)
+
+    def classify(self, error: BaseException | str) -> str:
+        """The ``ErrorKind`` word that an error, or its text, means on this platform."""
+        text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
+        return self._platform.classify(text)

@@ -1,0 +1,161 @@
+"""Tolerances as data with a source: one record a class of operators, and the class of each operator. No torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+Condition = Literal["none", "abs", "peak", "row", "input", "norm"]
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """How far a correct result may be from the golden one, in scaled ULPs of the output's dtype.
+
+    ``max_ulp`` bounds the worst element and ``rms_ulp`` the root mean square; either is raised to a multiple of what
+    the reference implementation itself reaches (``MAX_RATIO``, ``RMS_RATIO``). ``condition`` says what magnitude
+    ``S`` is added to the unit, because a sum that cancels cannot be right to one ULP of its small result:
+
+    - ``none``: S = 0;
+    - ``abs``: the operator applied to absolute inputs (|A| @ |B|);
+    - ``peak``: the largest |golden| of the whole output;
+    - ``row``: the largest |golden| along the last dimension;
+    - ``input``: |x| of the first input, element by element;
+    - ``norm``: |x| * rstd * |weight| + |bias|, the terms that a normalisation subtracts.
+
+    ``kappa`` scales S, in units of the dtype's roundoff: how many intermediate results may be rounded to the dtype.
+    """
+
+    max_ulp: float
+    rms_ulp: float
+    condition: Condition
+    kappa: float
+    source: str
+    rms_ulp_float32: float | None = None
+    max_ulp_float32: float | None = None
+
+
+MAX_RATIO = 2.0  # flash-attention's rule: at most twice the error of the reference in the same dtype
+RMS_RATIO = 1.5  # same, for the root mean square; torch's dynamo uses 2 to 3, which missed planted faults
+BIAS = 0.05  # mean signed error of a correct rounding is 0; 0.05 ulp is far below a truncation's 0.5
+BIAS_SAMPLES = (
+    6.0  # 6/sqrt(n): 20 standard errors of a uniform rounding error (0.29 ulp), so that chance never trips it
+)
+KAPPA = 2.0**-10  # of the dtype's roundoff: what an accumulation in float32 leaves in a 16-bit result
+ACCUMULATE_FLOAT32 = 2.0**-22  # a float32 sum of K terms is off by about sqrt(K) * 2^-24 * S: 4 roundoffs for K <= 64
+FLOAT64_SLACK = 16.0  # a float64 result is compared with a float64 golden, which is no more exact than it
+
+_MEASURED = "measured on correct kernels: max 0.50 ulp, rms 0.25-0.29 ulp (K 256 to 16384, float32 accumulation)"
+_STEPS = "; each intermediate result rounded to the dtype adds at most one roundoff of S"
+
+
+def _steps(count: float, condition: Condition, what: str) -> Tolerance:
+    return Tolerance(2.0, 0.6, condition, count, what + _STEPS)
+
+
+SPLIT_PRODUCT = _steps(2, "abs", "16-bit partial sums of a product, S = sqrt(a^2 @ b^2), the size of a partial sum")
+
+_CLASSES: tuple[tuple[str, Tolerance], ...] = (
+    (
+        """mul neg abs clone contiguous to float half bfloat16 cat chunk split stack hstack vstack repeat_interleave
+        tile gather scatter index_select index_copy index_fill masked_fill masked_select where tril triu permute
+        transpose reshape view expand squeeze unsqueeze flatten roll flip rot90 movedim T select slice narrow unbind
+        take_along_dim amax amin max min maximum minimum clamp sort topk copysign sign floor round nan_to_num
+        nn.functional.relu nn.functional.pad nn.functional.unfold sqrt div reciprocal arange full_like zeros_like
+        ones_like new_zeros square fmod""",
+        Tolerance(1.0, 0.6, "none", 0.0, "one correct rounding is at most 0.5 ulp: IEEE 754 arithmetic and copies"),
+    ),
+    (
+        """exp exp2 expm1 log log1p log2 sin cos tan tanh sigmoid erf erfc rsqrt pow atan2 sinc softmax
+        nn.functional.silu nn.functional.softplus nn.functional.logsigmoid nn.functional.glu nn.functional.hardswish
+        nn.functional.mish nn.functional.elu""",
+        Tolerance(
+            4.0,
+            0.6,
+            "none",
+            0.0,
+            "vendors' math libraries state 1 to 4 ulp in float32; in 16 bits one rounding of that",
+            rms_ulp_float32=1.5,
+        ),
+    ),
+    (
+        "nn.functional.gelu",
+        Tolerance(4.0, 0.6, "input", KAPPA, "x/2 * (1 + erf) cancels for negative x: off by roundoffs of x", 1.5),
+    ),
+    (
+        """mm bmm mv dot vdot addmm baddbmm matmul inner outer einsum tensordot nn.functional.linear sum mean addcmul lerp
+        trace diff nansum""",
+        Tolerance(2.0, 0.6, "abs", KAPPA, _MEASURED + "; S = the operator of absolute inputs"),
+    ),
+    (
+        "nn.functional.rms_norm nn.functional.layer_norm native_layer_norm",
+        Tolerance(
+            2.0, 0.6, "norm", KAPPA, _MEASURED + "; two roundings (HF-Llama RMSNorm) read 1.4 max, 0.42 rms", 1.5
+        ),
+    ),
+    (
+        "nn.functional.batch_norm var std var_mean std_mean logsumexp norm linalg.vector_norm dist addcdiv remainder",
+        Tolerance(2.0, 0.6, "peak", KAPPA, _MEASURED, 1.5),
+    ),
+    (
+        "prod nn.functional.mse_loss nn.functional.embedding",
+        Tolerance(
+            4.0, 1.0, "peak", KAPPA, "a few relative roundings in the dtype, half an ulp each (embedding: its max_norm)"
+        ),
+    ),
+    (
+        "nn.functional.scaled_dot_product_attention",
+        Tolerance(
+            2.0,
+            0.6,
+            "row",
+            1.0,
+            "|error| <= C u max|o| of the row whatever the length, C in [0.13, 2] (vLLM's derivation); correct fused "
+            "kernels read 1.4 max, 0.24 rms, a naive low-precision one 5.2. In float32 the logits' roundoff rules: the "
+            "database's logits reach 60, an H200 reads 14 max, 1.4 rms where the host reads 4",
+            rms_ulp_float32=4.0,
+            max_ulp_float32=32.0,
+        ),
+    ),
+    ("add sub", _steps(1, "abs", "alpha * other may be rounded before the sum")),
+    ("log_softmax", _steps(1, "peak", "max + log(sum) may be rounded before it is subtracted")),
+    ("nn.functional.interpolate", _steps(3, "abs", "one rounding a dimension (trilinear: three)")),
+    (
+        "nn.functional.conv1d nn.functional.conv2d nn.functional.conv3d",
+        _steps(1, "abs", "the bias may be added to a rounded result (seen on an H200: 10 ulp where they cancel)"),
+    ),
+    ("nn.functional.group_norm", _steps(3, "norm", "mean, scale and shift are kept in the dtype (seen on an H200)")),
+    (
+        "nn.functional.nll_loss nn.functional.cross_entropy",
+        _steps(4, "peak", "the mean's sums may be kept in the dtype (seen on an H200: 4.7 ulp in bfloat16)"),
+    ),
+    ("addbmm", _steps(4, "abs", "the products of a batch are added in the dtype; samples have five")),
+    (
+        "cumsum cumprod index_add scatter_add index_put scatter_reduce logcumsumexp",
+        _steps(4, "abs", "sums in the dtype by contract, in any order; samples add at most a few terms"),
+    ),
+)
+
+OPERATORS: Mapping[str, Tolerance] = {name: rule for names, rule in _CLASSES for name in names.split()}
+
+#: Random or undefined by contract: only shape, dtype and (for the random ones) finiteness are checked.
+STRUCTURE_ONLY = frozenset(
+    """empty empty_like empty_strided empty_permuted new_empty new_empty_strided rand_like randn_like randint_like
+    randint randn bernoulli multinomial normal uniform cauchy exponential geometric log_normal nn.functional.dropout
+    nn.functional.dropout2d nn.functional.dropout3d nn.functional.alpha_dropout nn.functional.feature_alpha_dropout
+    nn.functional.rrelu""".split()  # noqa: SIM905
+)
+UNDEFINED_VALUES = frozenset({name for name in STRUCTURE_ONLY if "empty" in name})
+
+#: torch's own list of operators whose parallel sums may differ from run to run (docs of use_deterministic_algorithms):
+#: they are held to the accuracy rule, not to equal bits.
+MAY_VARY = frozenset(
+    """index_add scatter_add index_put scatter_reduce put cumsum bincount histc median kthvalue
+    nn.functional.interpolate nn.functional.embedding_bag""".split()  # noqa: SIM905
+)
+
+
+def of_operator(name: str) -> Tolerance:
+    """The tolerance of operator ``name``; one that is in no class gets that of norms and reductions."""
+    return OPERATORS.get(name, OPERATORS["logsumexp"])

@@ -1,0 +1,62 @@
+"""The condition magnitude S of an operator's results, where it comes from the inputs. torch is imported inside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from pytest_accel.workloads import opinfo
+
+if TYPE_CHECKING:
+    import torch
+
+    from pytest_accel.workloads.opinfo import Sample
+
+    Magnitudes = list[torch.Tensor | None]
+
+
+def of_inputs(
+    name: str, condition: str, sample: Sample, call: Callable[[Sample], list[torch.Tensor] | None]
+) -> Magnitudes | None:
+    """S for the conditions ``abs``, ``input`` and ``norm`` of a float64 sample, one tensor (or None) a result.
+
+    ``call`` runs the operator, giving None where it cannot.
+    """
+    if condition == "abs":
+        found = call(opinfo.absolute(sample))
+        return None if found is None else list(found)
+    if condition == "input":
+        return [sample.args[0].abs()]
+    return _norm(name, sample) if condition == "norm" else None
+
+
+def _norm(name: str, sample: Sample) -> Magnitudes | None:
+    """``|x| * rstd * |weight| + |bias|``: what layer and group norms subtract, where a row's spread is small.
+
+    A kernel may compute ``x * scale + shift`` with ``scale = rstd * weight``: right to a roundoff of these terms only.
+    """
+    import torch
+
+    x = sample.args[0]
+    if x.numel() == 0:
+        return None
+    rms, grouped = name == "nn.functional.rms_norm", name == "nn.functional.group_norm"
+    eps = _argument(sample, "eps", 3 if rms else 4, None) or (torch.finfo(torch.float32).eps if rms else 1e-5)
+    lead = (x.shape[0], sample.args[1]) if grouped else x.shape[: x.dim() - len(sample.args[1])]
+    rows = x.reshape(*lead, -1)
+    spread = rows.square().mean(-1, keepdim=True) if rms else rows.var(-1, unbiased=False, keepdim=True)
+    size = (rows.abs() * (spread + eps).rsqrt()).reshape(x.shape)
+    channels = (1, -1, *[1] * (x.dim() - 2))
+    for key, place, join in (("weight", 2, torch.mul), ("bias", 3, torch.add)):
+        factor = _argument(sample, key, place, None)
+        if isinstance(factor, torch.Tensor):
+            size = join(size, factor.abs().reshape(channels) if grouped else factor.abs())
+    if name != "native_layer_norm":
+        return [size]
+    return [size, rows.abs().mean(-1).reshape(*lead, *[1] * len(sample.args[1])), None]
+
+
+def _argument(sample: Sample, name: str, position: int, default: Any) -> Any:
+    if name in sample.kwargs:
+        return sample.kwargs[name]
+    return sample.args[position] if len(sample.args) > position else default

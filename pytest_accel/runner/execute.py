@@ -1,0 +1,215 @@
+"""One variant in the measuring process: find the workload, check its arguments, call it, say what came of it."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import random
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from pytest_accel.errors import ConfigError
+from pytest_accel.runner.metrics import BadReturn, metrics_of
+from pytest_accel.runner.protocol import Result
+from pytest_accel.runner.types import Outcome, Request
+
+if TYPE_CHECKING:
+    from pytest_accel.stack.platform import Platform
+    from pytest_accel.stack.types import Stack, Telemetry
+
+SEED = 20_240_229  # any fixed number: the same data in every session of a variant
+DETAIL_LIMIT = 16_000
+REASON_LIMIT = 600
+
+
+class Bench:
+    """The state of one measuring process: its device, what was set up, and the settings it started with."""
+
+    def __init__(
+        self,
+        platform: Platform,
+        index: int,
+        stack: Stack,
+        *,
+        with_torch: bool,
+        watch: Callable[[], Telemetry] | None = None,
+        stderr_text: Callable[[], str] | None = None,
+    ) -> None:
+        self.platform = platform
+        self.index = index
+        self.stack = stack
+        self.with_torch = with_torch
+        self.watch = watch
+        self.stderr_text = stderr_text
+        self._resting = self._pinnable()
+
+    def _pinnable(self) -> dict[str, Any]:
+        """The settings that a workload might leave changed for the next one (not those that the machine moves by itself)."""
+        return {name: value for name, value in self._settings().items() if name in self.platform.settings_allowed}
+
+    def _settings(self) -> dict[str, Any]:
+        return dict(self.platform.settings()) if self.with_torch else {}
+
+    def set_up(self, name: str) -> Result:
+        """Call the set-up function ``package.module:function``."""
+        module, _, attribute = name.partition(":")
+        try:
+            function = getattr(importlib.import_module(module), attribute)
+        except (Exception, SystemExit) as error:
+            return self._not_found(error, f"setup {name}")
+        try:
+            function()
+        except BaseException as error:
+            return self._raised(error, f"setup {name}: ")
+        self._resting = self._pinnable()
+        return Result({"outcome": "measured"})
+
+    def measure(self, request: Request) -> Result:
+        """Measure one variant; every way in which it can end is a result, except the death of the process."""
+        from pytest_accel.measure.accelerator import Accelerator
+        from pytest_accel.workloads.registry import resolve
+
+        try:
+            function = resolve(request.workload)
+        except ConfigError as error:
+            return _config(str(error))
+        except (Exception, SystemExit) as error:
+            return self._not_found(error, f"workload {request.workload}")
+        try:
+            with self._pinned(request.settings):
+                settings = self._settings()
+                stack = replace(self.stack, settings={**self.stack.settings, **settings})
+                accel = Accelerator(self.platform, self.index, stack, watch=self.watch, stderr_text=self.stderr_text)
+                try:
+                    inspect.signature(function).bind(accel, **request.params)
+                except TypeError as error:
+                    return _config(f"workload {request.workload} refuses the case's params: {error}")
+                work = _work(request, function)
+                self._seed()
+                begin = time.perf_counter()
+                returned = function(accel, **request.params)
+                if self.with_torch:
+                    # Device errors are asynchronous: waiting here charges them to the variant that made them.
+                    self.platform.synchronize(self.index)
+                seconds = time.perf_counter() - begin
+                metrics = metrics_of(returned)
+            changed = self._pinnable() != self._resting
+        except BadReturn as error:
+            return _config(f"workload {request.workload}: {error}")
+        except BaseException as error:
+            return self._raised(error)
+        fields = {
+            "outcome": "measured",
+            "metrics": metrics,
+            "seconds": seconds,
+            "stack": {"settings": dict(stack.settings)},
+            "notes": accel.notes,
+            **work,
+        }
+        return Result(fields, spoiled=changed)
+
+    def _pinned(self, settings: Mapping[str, Any]) -> AbstractContextManager[None]:
+        if not settings:
+            return nullcontext()
+        if self.with_torch:
+            return self.platform.pinned(settings)
+        raise RuntimeError(f"torch is not installed, so these settings cannot be pinned: {', '.join(settings)}")
+
+    def _seed(self) -> None:
+        if self.with_torch:
+            self.platform.seed(SEED)
+        else:
+            random.seed(SEED)
+
+    def _not_found(self, error: BaseException, what: str) -> Result:
+        # Code that fails otherwise than by a missing name may have failed because of what ran before it.
+        plain = isinstance(error, (ImportError, AttributeError, TypeError))
+        reason = f"{what} cannot be imported: {_words(error)}"
+        return Result({"outcome": "import-failed", "reason": reason, "detail": _trace(error)}, spoiled=not plain)
+
+    def _raised(self, error: BaseException, where: str = "") -> Result:
+        """The outcome of an exception. One that is the workload's own word leaves the process as good as it was."""
+        from pytest_accel.measure.types import BadArguments, Unfit, Unmeasured
+
+        reason = where + _words(error)
+        if isinstance(error, Unfit):
+            return Result({"outcome": "unfit", "code": error.code, "reason": error.reason})
+        if isinstance(error, (BadArguments, ConfigError)):
+            return _config(where + str(error))
+        if isinstance(error, Unmeasured) or _is_skip(error):
+            reason = where + (str(error) or "the workload skipped itself")
+            return Result({"outcome": "skipped", "code": "skipped", "reason": reason})
+        code = self.platform.classify(f"{type(error).__name__}: {error_text(error)}")
+        detail = _trace(error)
+        lost = self._poisoned()
+        if lost:
+            code = "poisoned"
+            reason += f"; afterwards the device failed a check in this process: {lost}"
+        outcome: Outcome = "error"
+        return Result({"outcome": outcome, "code": code, "reason": reason, "detail": detail}, spoiled=True)
+
+    def _poisoned(self) -> str:
+        """What the device's check says in this process; empty where it is well, or nobody can ask."""
+        if not self.with_torch:
+            return ""
+        try:
+            self.platform.check(self.index)
+        except Exception as error:
+            return _words(error)
+        return ""
+
+
+def _work(request: Request, function: Callable[..., Any]) -> dict[str, Any]:
+    """Version, digest of the arguments, and declared metrics of a workload."""
+    from pytest_accel.workloads.declare import declaration
+    from pytest_accel.workloads.registry import digest, lookup
+
+    built_in = lookup(request.workload)
+    said = declaration(function)
+    version = built_in.version if built_in else said.version if said else 1
+    return {
+        "work_version": version,
+        "digest": digest(function, request.params),
+        "declared": said.as_json() if said else {},
+    }
+
+
+def _config(reason: str) -> Result:
+    return Result({"outcome": "config", "code": "config", "reason": reason})
+
+
+def _is_skip(error: BaseException) -> bool:
+    """pytest's and unittest's skip, known by name: neither is imported here."""
+    return any(kind.__name__ in ("Skipped", "SkipTest") for kind in type(error).__mro__)
+
+
+def error_text(error: BaseException) -> str:
+    """``str(error)``, or what can be said of an error whose own text fails."""
+    try:
+        return str(error)
+    except Exception as failure:
+        return f"<its text raised {type(failure).__name__}>"
+
+
+def _words(error: BaseException) -> str:
+    text = error_text(error).strip()
+    if len(text) > REASON_LIMIT:
+        text = text[: REASON_LIMIT - 3] + "..."
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _trace(error: BaseException) -> str:
+    """The traceback from the first frame that is not this file's, its middle left out where it is long."""
+    trace: TracebackType | None = error.__traceback__
+    while trace is not None and trace.tb_next is not None and trace.tb_frame.f_code.co_filename == __file__:
+        trace = trace.tb_next
+    text = "".join(traceback.format_exception(type(error), error, trace))
+    if len(text) > DETAIL_LIMIT:
+        half = DETAIL_LIMIT // 2
+        text = f"{text[:half]}\n[... {len(text) - 2 * half} characters left out ...]\n{text[-half:]}"
+    return text

@@ -1,0 +1,251 @@
+"""From measured sessions to a judged result: lays suite rules over declarations, finds the entry, asks the judge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from pytest_accel.errors import ConfigError
+from pytest_accel.gate.context import Gate
+from pytest_accel.report.types import CaseResult
+from pytest_accel.runner.types import Measurement
+from pytest_accel.verdict.types import Entry, Judgement, MetricVerdict, Observation, Rule, Verdict, WaiverRule
+
+if TYPE_CHECKING:
+    from pytest_accel.gate.items import AccelItem, GhostItem
+
+ENV_OUTCOMES = {"unfit", "device-lost", "device-stuck"}
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """A judgement with what belongs to its item: output, detail of a failure, and the sessions that may be recorded."""
+
+    judgement: Judgement
+    measurements: Sequence[Measurement] = ()
+    rules: Mapping[str, Rule] = field(default_factory=dict)
+    own_skip: bool = False
+    detail: str = ""
+    out: str = ""
+    err: str = ""
+    known_bad: bool = False
+
+    @property
+    def suspects(self) -> tuple[str, ...]:
+        """Timings that need another fresh process."""
+        return self.judgement.suspects
+
+    def result(self, gate: Gate, item: AccelItem) -> CaseResult:
+        """The variant's line in the results, as plain data."""
+        variant = item.variant
+        measured = any(m.outcome == "measured" for m in self.measurements)
+        notes: dict[str, Any] = {}
+        for measurement in self.measurements:
+            notes.update(measurement.notes)
+        return CaseResult(
+            key=item.key,
+            nodeid=item.nodeid,
+            suite=item.suite.name,
+            case=variant.case if variant else item.entry.case if hasattr(item, "entry") else "",
+            params={**variant.params, **variant.settings} if variant else {},
+            tier=item.tier,
+            path=item.stored_path,
+            verdict=self.judgement.verdict.value,
+            code=self.judgement.code,
+            reason=self.judgement.reason,
+            seconds=round(sum(m.seconds for m in self.measurements), 6),
+            worker=gate.worker_id,
+            device=gate.device_name(),
+            metrics={name: metric_json(metric) for name, metric in self.judgement.metrics.items()},
+            measured=measured,
+            judged=measured and self.judgement.judged and self.judgement.verdict is not Verdict.NEW,
+            known_bad=self.known_bad,
+            workload=variant.workload if variant else "",
+            rules={name: {"unit": r.unit, "better": r.better, "kind": r.kind} for name, r in self.rules.items()},
+            sessions=[session_json(gate, m, self.rules) for m in self.measurements if m.outcome == "measured"],
+            notes=notes,
+            baselines=str(item.suite.baselines),
+        )
+
+
+def metric_json(metric: MetricVerdict) -> dict[str, Any]:
+    """One judged metric as the results file writes it."""
+    return {
+        "value": metric.value,
+        "unit": metric.unit,
+        "better": metric.better,
+        "baseline": metric.baseline,
+        "change": metric.change,
+        "limit": metric.limit,
+        "verdict": metric.verdict.value if metric.verdict else None,
+        "code": metric.code,
+        "reason": metric.reason,
+    }
+
+
+def session_json(gate: Gate, measurement: Measurement, rules: Mapping[str, Rule]) -> dict[str, Any]:
+    """One session as recording stores it: every metric reduced to one number or word, with where it was measured."""
+    from pytest_accel.verdict.timing import session_value
+
+    return {
+        "metrics": {n: session_value(as_value(v), rules.get(n)) for n, v in measurement.metrics.items()},
+        "work_version": measurement.work_version,
+        "digest": measurement.digest,
+        "stack": gate.stack_id(measurement.stack),
+        "machine": gate.machine.machine_id,
+        "device": gate.device_identity(),
+        "cpu": list(gate.cpu_model) if gate.cpu_model else None,
+    }
+
+
+def as_value(value: Any) -> Any:
+    """Lists of samples as tuples, which the judge takes; everything else as it is."""
+    return tuple(float(sample) for sample in value) if isinstance(value, (list, tuple)) else value
+
+
+def not_judged(verdict: str, code: str, reason: str, **more: Any) -> Assessment:
+    """An assessment of something that was not measured."""
+    return Assessment(Judgement(Verdict(verdict), code, reason), **more)
+
+
+def refused(reason: str, **more: Any) -> Assessment:
+    """CONFIG found after collection: the item fails, the run ends with code 4, nothing is recorded."""
+    return not_judged("UNMEASURED", "config", reason, **more)
+
+
+def missing(gate: Gate, item: GhostItem) -> Assessment:
+    """MISSING, saying whether the variant went from its suite or is no longer for this machine."""
+    why = item.suite.elsewhere.get(item.key)
+    if why is not None:
+        return not_judged(
+            "MISSING",
+            "no-longer-here",
+            f"measured on this hardware before ({item.stored_path}), and not for this machine now: {why}; mend the machine, or "
+            f"retire the entry with `pytest-accel promote … --retire '{item.key}'`",
+        )
+    gone = "its suite file is gone" if not item.path.exists() else "no variant of its suite has this key"
+    return not_judged(
+        "MISSING",
+        "no-variant",
+        f"the baseline holds an entry for {item.key} ({item.stored_path}), but {gone}; restore it, or retire the entry with "
+        f"`pytest-accel promote … --retire '{item.key}'`",
+    )
+
+
+def assess(gate: Gate, item: AccelItem, sessions: Sequence[Measurement], sessions_left: int) -> Assessment:
+    """Judge the sessions of one variant. Raises ConfigError for what only a measurement can show to be wrong in the suite."""
+    from pytest_accel.verdict.judge import judge
+
+    variant = item.variant
+    assert variant is not None
+    last = sessions[-1]
+    out, err = _joined(sessions, "out"), _joined(sessions, "err")
+    more: dict[str, Any] = {"measurements": sessions, "detail": last.detail, "out": out, "err": err}
+    stored = gate.baseline(item.suite.baselines, item.suite.name)
+    stored_entry = stored.entries.get(item.key) if stored is not None else None
+    if stored_entry is not None and stored_entry.tombstone is not None:
+        stored_entry = None
+    if last.outcome != "measured":
+        return _not_measured(gate, item, last, gate.entry_view(stored, stored_entry, {}), more)
+
+    rules = rules_of(item, last)
+    entry = gate.entry_view(stored, stored_entry, rules)
+    observations = [
+        Observation(
+            metrics={name: as_value(value) for name, value in m.metrics.items()},
+            settings=m.stack.get("settings", {}),
+            work_version=m.work_version,
+            digest=m.digest,
+        )
+        for m in sessions
+        if m.outcome == "measured"
+    ]
+    judgement = judge(
+        observations,
+        rules,
+        entry,
+        settings_now=last.stack.get("settings", {}),
+        sessions_left=sessions_left,
+        waivers=waivers_of(gate, item),
+        today=gate.run.date,
+    )
+    first_failure = next((m for m in sessions if m.outcome != "measured"), None)
+    if first_failure is not None and not judgement.suspects:
+        more["detail"] = first_failure.detail
+    retried = " ".join(m.retried for m in sessions if m.retried)
+    if retried:
+        judgement = replace(judgement, reason=f"passed on retry ({retried}). {judgement.reason}".strip())
+    return Assessment(judgement, rules=rules, known_bad=judgement.code == "known-bad", **more)
+
+
+def rules_of(item: AccelItem, measurement: Measurement) -> dict[str, Rule]:
+    """A rule for every metric that was measured: the workload's declaration with the suite's overrides laid over it."""
+    from pytest_accel.verdict.rules import rule_for
+    from pytest_accel.workloads.registry import WORKLOADS
+    from pytest_accel.workloads.types import MetricSpec
+
+    variant = item.variant
+    assert variant is not None
+    built_in = WORKLOADS.get(variant.workload)
+    declared: Mapping[str, Any] = (
+        built_in.metrics if built_in else {name: MetricSpec(**spec) for name, spec in measurement.declared.items()}
+    )
+    unmeasured = [name for name in variant.metrics if name not in measurement.metrics]
+    for name in unmeasured:
+        if variant.metrics[name] and name not in declared:
+            returned = ", ".join(sorted(measurement.metrics))
+            raise ConfigError.at(
+                variant.path,
+                variant.line,
+                f"case `{variant.case}` sets a rule for `{name}`, but the workload measures no such metric",
+                f"it measures {returned}",
+            )
+    rules = {}
+    for name, value in measurement.metrics.items():
+        try:
+            rules[name] = rule_for(name, declared.get(name), variant.metrics.get(name), as_value(value))
+        except ConfigError as error:
+            raise ConfigError.at(variant.path, variant.line, f"case `{variant.case}`: {error}") from None
+    return rules
+
+
+def waivers_of(gate: Gate, item: AccelItem) -> list[WaiverRule]:
+    """The variant's waivers that are for this platform."""
+    variant = item.variant
+    assert variant is not None
+    return [
+        WaiverRule(
+            up_to={name: (t.amount, t.relative) for name, t in waiver.metrics.items()},
+            status=waiver.status,
+            reason=waiver.reason,
+            issue=waiver.issue,
+            expires=waiver.expires,
+        )
+        for waiver in variant.waivers
+        if not waiver.platforms or gate.machine.platform in waiver.platforms
+    ]
+
+
+def _not_measured(
+    gate: Gate, item: AccelItem, last: Measurement, entry: Entry | None, more: dict[str, Any]
+) -> Assessment:
+    from pytest_accel.verdict.judge import judge_fault
+
+    if last.outcome == "skipped":
+        return not_judged("UNMEASURED", last.code or "skipped", last.reason, own_skip=True, **more)
+    if last.outcome in ENV_OUTCOMES:
+        return not_judged("ENV", last.code or last.outcome, last.reason, **more)
+    variant = item.variant
+    assert variant is not None
+    if last.outcome == "config" or (last.outcome == "import-failed" and entry is None):
+        gate.problems_later.append(f"{variant.path}:{variant.line}: case `{variant.case}`: {last.reason}")
+        return refused(last.reason, **more)
+    code = last.code if last.outcome == "error" and last.code not in ("", "other") else last.outcome
+    reason = last.reason + (f" (first try: {last.retried})" if last.retried else "")
+    judgement = judge_fault(code, reason, entry, waivers=waivers_of(gate, item), today=gate.run.date)
+    return Assessment(judgement, known_bad=judgement.code == "known-bad", **more)
+
+
+def _joined(sessions: Sequence[Measurement], name: str) -> str:
+    return "".join(getattr(m, name) for m in sessions)

@@ -1,0 +1,156 @@
+"""The order of things in one process: measure, judge, put suspects aside, confirm them together, say the outcome.
+
+A suspect timing may be called worse only after fresh processes agree. Starting one for each suspect would cost minutes,
+so suspects wait until the last variant of this process has been measured, and share at most ``--accel-sessions`` - 1 more.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_accel.errors import ConfigError
+from pytest_accel.gate.assess import Assessment, assess, missing, not_judged, refused
+from pytest_accel.gate.context import Gate
+from pytest_accel.gate.items import AccelItem, GhostItem
+from pytest_accel.runner.types import Measurement, Request
+
+if TYPE_CHECKING:
+    from pytest_accel.suite.types import Variant
+
+DEFAULT_TIMEOUT = 300.0
+PROGRESS_EVERY = 10.0
+
+
+@dataclass
+class Pending:
+    """A suspect and the sessions it has had."""
+
+    item: AccelItem
+    sessions: list[Measurement] = field(default_factory=list)
+
+
+class Flow:
+    """Runs the accel items of one process in the order pytest gives them."""
+
+    def __init__(self, gate: Gate, session: pytest.Session) -> None:
+        self.gate = gate
+        self.session = session
+        self.pending: list[Pending] = []
+        self.done = 0
+        self.total = sum(isinstance(item, AccelItem) for item in session.items)
+        self.last_word = time.monotonic()
+
+    def take(self, item: AccelItem, following: pytest.Item | None) -> None:
+        """Measure and judge one item; when no accel item follows, settle what waits and end the measuring process."""
+        self._one(item)
+        if not isinstance(following, AccelItem):
+            self.settle()
+            self.gate.close()
+
+    def _one(self, item: AccelItem) -> None:
+        gate = self.gate
+        if gate.problems:
+            self._emit(item, refused("the run has configuration errors"))
+        elif isinstance(item, GhostItem):
+            self._emit(item, missing(gate, item))
+        elif gate.unfit is not None:
+            self._emit(item, not_judged("ENV", *gate.unfit))
+        elif gate.options.in_process:
+            reason = "run in the pytest process for debugging (--accel-in-process), which is no measurement"
+            self._emit(item, not_judged("UNMEASURED", "in-process", reason))
+        else:
+            self._judge(Pending(item, [self._measure(item)]), gate.options.sessions - 1)
+
+    def settle(self) -> None:
+        """Confirm the suspects together: each round is one fresh process for all that are still in doubt."""
+        rounds = self.gate.options.sessions - 1
+        for left in range(rounds - 1, -1, -1):
+            if not self.pending or self.session.shouldstop or self.session.shouldfail:
+                break
+            waiting, self.pending = self.pending, []
+            self._say(f"accel: {len(waiting)} suspect(s) measured again in a fresh process", always=True)
+            self.gate.start_runner().new_session()
+            for suspect in waiting:
+                suspect.sessions.append(self._measure(suspect.item))
+                self._judge(suspect, left)
+
+    def _judge(self, suspect: Pending, sessions_left: int) -> None:
+        try:
+            assessment = assess(self.gate, suspect.item, suspect.sessions, sessions_left)
+        except ConfigError as error:
+            self.gate.problems_later.append(str(error))
+            assessment = refused(str(error))
+        if assessment.suspects:
+            self.pending.append(suspect)
+        else:
+            self._emit(suspect.item, assessment, late=len(suspect.sessions) > 1)
+
+    def _measure(self, item: AccelItem) -> Measurement:
+        variant = item.variant
+        assert variant is not None
+        gate = self.gate
+        self._say(f"accel: measuring {item.key} ({self.done + 1} of {self.total})")
+        if gate.journal is not None:
+            gate.journal.started(item.nodeid)
+        exclusive = is_timed(variant)
+        lock = gate.device_lock
+        if not lock.acquire(exclusive=exclusive, timeout=gate.options.lock_wait):
+            return Measurement(
+                outcome="unfit",
+                code="device-busy",
+                reason=f"another run held the device for more than {gate.options.lock_wait:g} s (ini accel_lock_wait)",
+            )
+        try:
+            request = Request(
+                key=variant.key,
+                workload=variant.workload,
+                params=variant.params,
+                settings={n: value for n, value in variant.settings.items() if n in gate.platform.settings_allowed},
+                timeout=variant.timeout or DEFAULT_TIMEOUT,
+                setup=variant.setup,
+            )
+            return gate.start_runner().measure(request)
+        finally:
+            lock.release()
+
+    def _emit(self, item: AccelItem, assessment: Assessment, late: bool = False) -> None:
+        from _pytest.runner import runtestprotocol
+
+        from pytest_accel.gate.workers import reporting_as
+
+        self.done += 1
+        item.result = assessment.result(self.gate, item)
+        item.own_skip = assessment.own_skip
+        item.detail = assessment.detail
+        for stream, text in (("stdout", assessment.out), ("stderr", assessment.err)):
+            if text:
+                item.add_report_section("call", stream, text)
+        with reporting_as(self.session, item) if late else nullcontext():
+            item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+            runtestprotocol(item, log=True, nextitem=None)
+            item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+        if self.gate.journal is not None:
+            self.gate.journal.finished(item.nodeid)
+        self.last_word = time.monotonic()
+
+    def _say(self, text: str, always: bool = False) -> None:
+        reporter = self.session.config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is None or self.gate.worker_id or self.session.config.option.verbose < 0:
+            return
+        if always or time.monotonic() - self.last_word > PROGRESS_EVERY:
+            reporter.ensure_newline()
+            reporter.write_line(text)
+            self.last_word = time.monotonic()
+
+
+def is_timed(variant: Variant) -> bool:
+    """True where the workload needs the device to itself: a built-in says so; a function of the user's own may time itself."""
+    from pytest_accel.workloads.registry import WORKLOADS
+
+    known = WORKLOADS.get(variant.workload)
+    return known.timed if known is not None else True

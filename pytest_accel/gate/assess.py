@@ -180,7 +180,10 @@ def assess(gate: Gate, item: AccelItem, sessions: Sequence[Measurement], session
 
 
 def rules_of(item: AccelItem, measurement: Measurement) -> dict[str, Rule]:
-    """A rule for every metric that was measured: the workload's declaration with the suite's overrides laid over it."""
+    """A rule for every metric that was measured: the workload's declaration with the suite's overrides laid over it.
+
+    The same for all variants of a case that measure the same metrics, so it is made once.
+    """
     from pytest_accel.verdict.rules import rule_for
     from pytest_accel.workloads.registry import WORKLOADS
     from pytest_accel.workloads.types import MetricSpec
@@ -201,12 +204,17 @@ def rules_of(item: AccelItem, measurement: Measurement) -> dict[str, Rule]:
                 f"case `{variant.case}` sets a rule for `{name}`, but the workload measures no such metric",
                 f"it measures {returned}",
             )
+    shape = (variant.workload, id(variant.metrics), tuple((n, type(v)) for n, v in measurement.metrics.items()))
+    known = item.suite.rules.get(shape) if not measurement.declared else None
+    if known is not None:
+        return known
     rules = {}
     for name, value in measurement.metrics.items():
         try:
             rules[name] = rule_for(name, declared.get(name), variant.metrics.get(name), as_value(value))
         except ConfigError as error:
             raise ConfigError.at(variant.path, variant.line, f"case `{variant.case}`: {error}") from None
+    item.suite.rules[shape] = rules
     return rules
 
 

@@ -55,6 +55,12 @@ class LoadedSuite:
     variants: list[Variant] = field(default_factory=list)
     elsewhere: dict[str, str] = field(default_factory=dict)
     all_keys: set[str] = field(default_factory=set)
+    rules: dict[Any, dict[str, Rule]] = field(default_factory=dict)
+
+    @cached_property
+    def stored_path(self) -> str:
+        """The suite file as baselines name it."""
+        return relative_to_root(self.path, self.baselines)
 
 
 class Gate:
@@ -67,6 +73,7 @@ class Gate:
         self.runner: Runner | None = None
         self.wide_runner: Runner | None = None
         self.narrowed = False
+        self._last_stack: tuple[Mapping[str, Any], str] | None = None
         self.problems_later: list[str] = []
         self.stacks: dict[str, Mapping[str, Any]] = {}
         self.asked: list[dict[str, Any]] = []
@@ -177,7 +184,12 @@ class Gate:
         """A short name for a stack by its content; the stack itself is kept once, in ``stacks``."""
         from pytest_accel.baseline.store import stack_hash
 
+        if self._last_stack is not None and self._last_stack[0] == stack:
+            return self._last_stack[
+                1
+            ]  # a process measures on one stack: hashing it once for each variant would be felt
         name = stack_hash(stack)
+        self._last_stack = (stack, name)
         if name not in self.stacks:
             self.stacks[name] = json.loads(json.dumps(stack, default=str))  # plain types only: it may cross processes
         return name

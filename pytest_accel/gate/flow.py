@@ -16,6 +16,7 @@ import pytest
 from pytest_accel.errors import ConfigError
 from pytest_accel.gate.assess import Assessment, assess, missing, not_judged, refused
 from pytest_accel.gate.context import Gate
+from pytest_accel.gate.emit import others_take_part, say_outcome
 from pytest_accel.gate.items import AccelItem, GhostItem
 from pytest_accel.runner.types import Measurement, Request
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 DEFAULT_TIMEOUT = 300.0
 PROGRESS_EVERY = 10.0
+LOOK_AHEAD_FOR = 1.0
 
 
 @dataclass
@@ -44,15 +46,19 @@ class Flow:
         self.done = 0
         self.total = sum(isinstance(item, AccelItem) for item in session.items)
         self.last_word = time.monotonic()
+        self.timed: dict[tuple[str, str], bool] = {}
+        self.ahead: AccelItem | None = None
+        self.lock_since = 0.0
+        self.in_full = others_take_part(session.config)
 
     def take(self, item: AccelItem, following: pytest.Item | None) -> None:
         """Measure and judge one item; when no accel item follows, settle what waits and end the measuring process."""
-        self._one(item)
+        self._one(item, following)
         if not isinstance(following, AccelItem):
             self.settle()
             self.gate.close()
 
-    def _one(self, item: AccelItem) -> None:
+    def _one(self, item: AccelItem, following: pytest.Item | None) -> None:
         gate = self.gate
         if gate.problems:
             self._emit(item, refused("the run has configuration errors"))
@@ -64,7 +70,7 @@ class Flow:
             reason = "run in the pytest process for debugging (--accel-in-process), which is no measurement"
             self._emit(item, not_judged("UNMEASURED", "in-process", reason))
         else:
-            self._judge(Pending(item, [self._measure(item)]), gate.options.sessions - 1)
+            self._judge(Pending(item, [self._measure(item)]), gate.options.sessions - 1, following)
 
     def settle(self) -> None:
         """Confirm the suspects together: each round is one fresh process for all that are still in doubt."""
@@ -79,12 +85,16 @@ class Flow:
                 suspect.sessions.append(self._measure(suspect.item))
                 self._judge(suspect, left)
 
-    def _judge(self, suspect: Pending, sessions_left: int) -> None:
+    def _judge(self, suspect: Pending, sessions_left: int, following: pytest.Item | None = None) -> None:
         try:
             assessment = assess(self.gate, suspect.item, suspect.sessions, sessions_left)
         except ConfigError as error:
             self.gate.problems_later.append(str(error))
             assessment = refused(str(error))
+        variant = suspect.item.variant
+        if variant is not None and assessment.rules:
+            self.timed[variant.suite, variant.case] = any(rule.kind == "timing" for rule in assessment.rules.values())
+        self._look_ahead(following)
         if assessment.suspects:
             self.pending.append(suspect)
         else:
@@ -97,30 +107,63 @@ class Flow:
         self._say(f"accel: measuring {item.key} ({self.done + 1} of {self.total})")
         if gate.journal is not None:
             gate.journal.started(item.nodeid)
-        exclusive = is_timed(variant)
         lock = gate.device_lock
-        if not lock.acquire(exclusive=exclusive, timeout=gate.options.lock_wait):
-            return Measurement(
-                outcome="unfit",
-                code="device-busy",
-                reason=f"another run held the device for more than {gate.options.lock_wait:g} s (ini accel_lock_wait)",
-            )
-        try:
-            request = Request(
-                key=variant.key,
-                workload=variant.workload,
-                params=variant.params,
-                settings={n: value for n, value in variant.settings.items() if n in gate.platform.settings_allowed},
-                timeout=variant.timeout or DEFAULT_TIMEOUT,
-                setup=variant.setup,
-            )
-            return gate.start_runner().measure(request)
-        finally:
+        if self.ahead is not item:
             lock.release()
+            if not lock.acquire(exclusive=self._is_timed(variant), timeout=gate.options.lock_wait):
+                return Measurement(
+                    outcome="unfit",
+                    code="device-busy",
+                    reason=f"another run held the device for more than {gate.options.lock_wait:g} s (ini accel_lock_wait)",
+                )
+            self.lock_since = time.monotonic()
+        self.ahead = None
+        try:
+            return gate.start_runner().measure(self._request(variant))
+        except BaseException:
+            lock.release()
+            raise
+
+    def _request(self, variant: Variant) -> Request:
+        allowed = self.gate.platform.settings_allowed
+        return Request(
+            key=variant.key,
+            workload=variant.workload,
+            params=variant.params,
+            settings={name: value for name, value in variant.settings.items() if name in allowed},
+            timeout=variant.timeout or DEFAULT_TIMEOUT,
+            setup=variant.setup,
+        )
+
+    def _is_timed(self, variant: Variant) -> bool:
+        """True where the variant needs the device to itself; of a user's function that is known once a variant was judged."""
+        from pytest_accel.workloads.registry import WORKLOADS
+
+        known = WORKLOADS.get(variant.workload)
+        return known.timed if known is not None else self.timed.get((variant.suite, variant.case), True)
+
+    def _look_ahead(self, following: pytest.Item | None) -> None:
+        """Let the next variant be measured while this one is reported, where its figures are no timings; else free the device.
+
+        The lock is given back now and then, so that another run's timings get their turn.
+        """
+        variant = following.variant if isinstance(following, AccelItem) else None
+        if (
+            variant is None
+            or self._is_timed(variant)
+            or self.gate.runner is None
+            or time.monotonic() - self.lock_since > LOOK_AHEAD_FOR
+        ):
+            self.gate.device_lock.release()
+            return
+        self.gate.runner.send_ahead(self._request(variant))
+        if self.gate.runner.is_ahead:
+            assert isinstance(following, AccelItem)
+            self.ahead = following
+        else:
+            self.gate.device_lock.release()
 
     def _emit(self, item: AccelItem, assessment: Assessment, late: bool = False) -> None:
-        from _pytest.runner import runtestprotocol
-
         from pytest_accel.gate.workers import reporting_as
 
         self.done += 1
@@ -131,9 +174,7 @@ class Flow:
             if text:
                 item.add_report_section("call", stream, text)
         with reporting_as(self.session, item) if late else nullcontext():
-            item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-            runtestprotocol(item, log=True, nextitem=None)
-            item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+            say_outcome(item, self.in_full)
         if self.gate.journal is not None:
             self.gate.journal.finished(item.nodeid)
         self.last_word = time.monotonic()
@@ -146,11 +187,3 @@ class Flow:
             reporter.ensure_newline()
             reporter.write_line(text)
             self.last_word = time.monotonic()
-
-
-def is_timed(variant: Variant) -> bool:
-    """True where the workload needs the device to itself: a built-in says so; a function of the user's own may time itself."""
-    from pytest_accel.workloads.registry import WORKLOADS
-
-    known = WORKLOADS.get(variant.workload)
-    return known.timed if known is not None else True

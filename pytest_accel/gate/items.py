@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_accel.errors import ConfigError
-from pytest_accel.gate.context import Gate, LoadedSuite, gate_of, relative_to_root
+from pytest_accel.gate.context import Gate, LoadedSuite, gate_of
 
 if TYPE_CHECKING:
     from _pytest._code.code import ExceptionInfo, TerminalRepr
@@ -31,6 +31,10 @@ class AccelFile(pytest.File):
         """The variants that are asked for here, then the baseline's entries that no variant stands for any more."""
         gate = gate_of(self.config)
         try:
+            if gate.machine.unfit is None and not (
+                gate.problems or gate.options.in_process or self.config.option.collectonly
+            ):
+                gate.start_runner()  # now, so that loading torch overlaps collection; ended where it turns out not to be needed
             from pytest_accel.gate.loading import load_file
             from pytest_accel.gate.missing import entries_without_variant
 
@@ -39,8 +43,6 @@ class AccelFile(pytest.File):
         except ConfigError as error:
             gate.problems.extend(error.problems)
             return
-        if suite.variants and gate.unfit is None and not gate.options.in_process and not self.config.option.collectonly:
-            gate.start_runner()
         for variant in suite.variants:
             yield AccelItem.from_parent(self, name=variant.key, variant=variant, suite=suite)
         for key, entry in ghosts:
@@ -74,7 +76,7 @@ class AccelItem(pytest.Item):
     @property
     def stored_path(self) -> str:
         """The suite file as baselines name it."""
-        return relative_to_root(self.path, self.suite.baselines)
+        return self.suite.stored_path
 
     def runtest(self) -> None:
         """Say the outcome of the verdict that the flow reached."""

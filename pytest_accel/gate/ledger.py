@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -64,13 +63,13 @@ class Ledger:
     def ordered(self) -> list[CaseResult]:
         """One result for each asked-for variant, in the order of collection; what never ended says why."""
         complete = []
-        for order, (nodeid, record) in enumerate(self.asked.items()):
+        for nodeid, record in self.asked.items():
             result = self.results.get(nodeid)
             if result is None:
                 if record.get("optional"):
                     continue
                 result = self._unfinished(record)
-            complete.append(replace(result, order=order))
+            complete.append(result)
         extra = [result for nodeid, result in self.results.items() if nodeid not in self.asked]
         return complete + sorted(extra, key=lambda result: result.key)
 
@@ -169,4 +168,4 @@ def payload_of(gate: Gate, result: CaseResult | None, sent: set[str], config: li
     named = {str(session["stack"]) for session in result.sessions}
     fresh = {name: gate.stacks[name] for name in named - sent if name in gate.stacks}
     sent.update(fresh)
-    return {"result": asdict(result), "stacks": fresh, "config": config}
+    return {"result": dict(vars(result)), "stacks": fresh, "config": config}

@@ -109,7 +109,7 @@ def recorded_line(record: Any) -> str:
 def _failures(reporter: pytest.TerminalReporter, results: Sequence[CaseResult]) -> None:
     """The variants that are not fine, worst first, one line a metric that is to blame."""
     bad = [r for r in results if Verdict(r.verdict).badness >= Verdict.NEW.badness and r.verdict != "NEW"]
-    bad.sort(key=lambda r: (-Verdict(r.verdict).badness, r.order))
+    bad.sort(key=lambda r: -Verdict(r.verdict).badness)
     for result in bad[:MOST_ROWS]:
         code = f" ({result.code})" if result.code else ""
         reporter.write_line(f"{result.verdict}{code} {result.key}", red=True)

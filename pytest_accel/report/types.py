@@ -13,7 +13,7 @@ class CaseResult:
 
     ``sessions`` holds the measured sessions (metrics reduced to one number or word each, work version, digest, stack) that
     recording may store; ``rules`` unit, direction and kind by metric; ``baselines`` the folder of its entry; ``known_bad``
-    that its fault was accepted; ``order`` its place in the collection.
+    that its fault was accepted.
     """
 
     key: str
@@ -38,4 +38,3 @@ class CaseResult:
     sessions: Sequence[Mapping[str, Any]] = ()
     notes: Mapping[str, Any] = field(default_factory=dict)
     baselines: str = ""
-    order: int = 0

@@ -46,11 +46,11 @@ class Bench:
         self.with_torch = with_torch
         self.watch = watch
         self.stderr_text = stderr_text
-        self._resting = self._pinnable()
+        self._at_rest = self._settings()
 
-    def _pinnable(self) -> dict[str, Any]:
+    def _pinnable(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         """The settings that a workload might leave changed for the next one (not those that the machine moves by itself)."""
-        return {name: value for name, value in self._settings().items() if name in self.platform.settings_allowed}
+        return {name: value for name, value in settings.items() if name in self.platform.settings_allowed}
 
     def _settings(self) -> dict[str, Any]:
         return dict(self.platform.settings()) if self.with_torch else {}
@@ -66,7 +66,7 @@ class Bench:
             function()
         except BaseException as error:
             return self._raised(error, f"setup {name}: ")
-        self._resting = self._pinnable()
+        self._at_rest = self._settings()
         return Result({"outcome": "measured"})
 
     def measure(self, request: Request) -> Result:
@@ -82,7 +82,7 @@ class Bench:
             return self._not_found(error, f"workload {request.workload}")
         try:
             with self._pinned(request.settings):
-                settings = self._settings()
+                settings = self._settings() if request.settings else self._at_rest
                 stack = replace(self.stack, settings={**self.stack.settings, **settings})
                 accel = Accelerator(self.platform, self.index, stack, watch=self.watch, stderr_text=self.stderr_text)
                 try:
@@ -98,7 +98,12 @@ class Bench:
                     self.platform.synchronize(self.index)
                 seconds = time.perf_counter() - begin
                 metrics = metrics_of(returned)
-            changed = self._pinnable() != self._resting
+            now = self._settings()
+            changed = self._pinnable(now) != self._pinnable(self._at_rest)
+            if not changed:
+                self._at_rest = (
+                    now  # reading the settings costs more than a small workload, so it is done once a variant
+                )
         except BadReturn as error:
             return _config(f"workload {request.workload}: {error}")
         except BaseException as error:

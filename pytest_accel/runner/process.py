@@ -74,6 +74,7 @@ class MeasuringProcess:
         self.stuck = False
         self.hello: Hello | None = None
         self._setups: dict[str, Measurement] = {}
+        self._ahead: tuple[Request, float] | None = None
         self._closed = False
         self._out, self._err = Spool(), Spool()
         self._started = time.monotonic()
@@ -172,17 +173,19 @@ class MeasuringProcess:
         has not come up, and TypeError or ValueError for params that JSON cannot hold.
         """
         hello = self.ready()
-        self._out.mark()
-        self._err.mark()
-        begin = time.monotonic()
+        sent, self._ahead = self._ahead, None
+        if sent is None:
+            self._out.mark()
+            self._err.mark()
+            self.used += 1
+        begin = time.monotonic() if sent is None else sent[1]
         try:
-            measurement = self._set_up(request.setup)
+            measurement = self._set_up(request.setup) if sent is None else Measurement("measured")
             if measurement.outcome == "measured":
-                measurement = self._ask(request, request.timeout, "")
+                measurement = self._ask(request if sent is None else None, request.timeout, "")
         except BaseException:
             self.kill()
             raise
-        self.used += 1
         stack = {**hello.stack, **measurement.stack}
         return replace(
             measurement,
@@ -193,6 +196,27 @@ class MeasuringProcess:
             pid=self.pid,
         )
 
+    def send_ahead(self, request: Request) -> None:
+        """Send a variant before its turn, so that it is measured while pytest does something else.
+
+        The next ``request`` must be the same. Does nothing where the process is not idle and trusted, or needs a set-up first.
+        """
+        if self.hello is None or self.spoiled or self._ahead is not None or not self.alive:
+            return
+        if request.setup is not None and request.setup not in self._setups:
+            return
+        self._out.mark()
+        self._err.mark()
+        with suppress(Closed, Late):  # it died just now: the answer that is waited for next will say so
+            self._channel.send(request, time.monotonic() + request.timeout)
+        self._ahead = (request, time.monotonic())
+        self.used += 1
+
+    @property
+    def ahead(self) -> Request | None:
+        """The variant that was sent before its turn and not asked for yet."""
+        return self._ahead[0] if self._ahead is not None else None
+
     def _set_up(self, name: str | None) -> Measurement:
         """Call the set-up where this process has not done so; what came of it holds for all variants that need it."""
         if name is None:
@@ -201,10 +225,12 @@ class MeasuringProcess:
             self._setups[name] = self._ask(SetUp(name), self.launch.start_timeout, f"set-up {name}: ")
         return self._setups[name]
 
-    def _ask(self, message: SetUp | Request, limit: float, where: str) -> Measurement:
+    def _ask(self, message: SetUp | Request | None, limit: float, where: str) -> Measurement:
+        """Send a message (None: it was sent ahead) and wait for its result."""
         deadline = time.monotonic() + limit
         try:
-            self._channel.send(message, deadline)
+            if message is not None:
+                self._channel.send(message, deadline)
             result = self._receive(deadline)
         except Closed:
             how = self._bury()
@@ -284,7 +310,7 @@ class MeasuringProcess:
     def close(self) -> None:
         """End the process: politely where it is idle, by SIGKILL otherwise. Its children end with it. May be called again."""
         try:
-            if self.hello is not None and not self.spoiled and self.alive:
+            if self.hello is not None and not self.spoiled and self._ahead is None and self.alive:
                 with suppress(Closed, Late):
                     self._channel.send(Quit(), time.monotonic() + QUIT_WAIT)
                     self._receive(time.monotonic() + QUIT_WAIT)

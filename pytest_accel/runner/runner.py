@@ -61,6 +61,19 @@ class Runner:
         second, _ = self._try(request)
         return _of_two(first, second)
 
+    def send_ahead(self, request: Request) -> None:
+        """Let the running process measure ``request`` before its turn; ``measure`` must be asked for it next.
+
+        For work whose figures do not depend on what else the machine does. Does nothing where no process is idle and trusted.
+        """
+        if self._process is not None and self._gone is None:
+            self._process.send_ahead(request)
+
+    @property
+    def is_ahead(self) -> bool:
+        """True while a variant that was sent ahead waits to be asked for."""
+        return self._process is not None and self._process.ahead is not None
+
     def new_session(self) -> None:
         """Let the next variant be measured in a fresh process (one that has measured nothing yet is fresh)."""
         if self._process is not None and self._process.used:
@@ -80,11 +93,13 @@ class Runner:
 
     def _try(self, request: Request) -> tuple[Measurement, bool]:
         """One try, and whether it must be tried again: it died, was poisoned, or others before it may be to blame."""
+        if self._process is not None and self._process.ahead not in (None, request):
+            self._retire()  # it measures something that is no longer wanted
         process = self._ready()
         if process is None:
             assert self._gone is not None
             return self._gone, False
-        shared = process.used > 0
+        shared = process.used > (0 if process.ahead is None else 1)
         try:
             measurement = process.request(request)
         except (TypeError, ValueError) as error:
@@ -106,7 +121,8 @@ class Runner:
         for last in (False, True):
             if self._gone is not None:
                 return None
-            if self._process is not None and self._process.hello is not None and not self._process.alive:
+            known = self._process
+            if known is not None and known.hello is not None and known.ahead is None and not known.alive:
                 self._retire()  # it died while nothing was asked of it
             self.prestart()
             process = self._process

@@ -43,7 +43,7 @@ class StreamEvent:
 
 
 def seed_host(value: int, devices: bool = True) -> None:
-    """Seed Python's, numpy's (where it is loaded) and torch's generators; with ``devices`` every device's too, which costs more."""
+    """Seed Python's, numpy's (where it is loaded) and torch's generators; with ``devices`` every device's too (slower)."""
     import torch
 
     random.seed(value)

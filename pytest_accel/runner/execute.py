@@ -47,6 +47,7 @@ class Bench:
         self.watch = watch
         self.stderr_text = stderr_text
         self._at_rest = self._settings()
+        self._called: set[str] = set()
 
     def _pinnable(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         """The settings that a workload might leave changed for the next one (not those that the machine moves by itself)."""
@@ -82,7 +83,9 @@ class Bench:
             return self._not_found(error, f"workload {request.workload}")
         try:
             with self._pinned(request.settings):
-                settings = self._settings() if request.settings else self._at_rest
+                seen = request.workload in self._called  # importing its module may have changed settings
+                settings = self._at_rest if seen and not request.settings else self._settings()
+                self._called.add(request.workload)
                 stack = replace(self.stack, settings={**self.stack.settings, **settings})
                 accel = Accelerator(self.platform, self.index, stack, watch=self.watch, stderr_text=self.stderr_text)
                 try:

@@ -30,7 +30,7 @@ def accelerator_for(item: pytest.Item) -> Accelerator:
         index = (
             0 if gate.narrowed or not gate.worker_id else gate.worker_number % max(len(gate.machine.probe.devices), 1)
         )
-        known = Accelerator(gate.platform, index, loaded_stack(gate.platform, index, gate.probe_part()))
+        known = Accelerator(gate.platform, index, loaded_stack(gate.platform, index, gate.devices.probe_part()))
         item.config.stash[ACCELERATOR] = known
     return known
 

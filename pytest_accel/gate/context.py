@@ -19,9 +19,8 @@ from pytest_accel.gate.options import Options, read_options
 
 if TYPE_CHECKING:
     from pytest_accel.baseline.types import BaselineFile, StoredEntry
-    from pytest_accel.locks import DeviceLock
+    from pytest_accel.gate.devices import Devices
     from pytest_accel.runner.journal import Journal
-    from pytest_accel.runner.runner import Runner
     from pytest_accel.stack.platform import Platform
     from pytest_accel.stack.types import Device, Machine
     from pytest_accel.suite.types import Variant
@@ -70,8 +69,6 @@ class Gate:
         self.config = config
         self.problems: list[Problem] = []
         self.suites: dict[str, LoadedSuite] = {}
-        self.runner: Runner | None = None
-        self.wide_runner: Runner | None = None
         self.narrowed = False
         self._last_stack: tuple[Mapping[str, Any], str] | None = None
         self.problems_later: list[str] = []
@@ -185,45 +182,25 @@ class Gate:
         from pytest_accel.baseline.store import stack_hash
 
         if self._last_stack is not None and self._last_stack[0] == stack:
-            return self._last_stack[
-                1
-            ]  # a process measures on one stack: hashing it once for each variant would be felt
-        name = stack_hash(stack)
+            return self._last_stack[1]
+        name = stack_hash(stack)  # a process measures on one stack: hashing it once for each variant would be felt
         self._last_stack = (stack, name)
         if name not in self.stacks:
             self.stacks[name] = json.loads(json.dumps(stack, default=str))  # plain types only: it may cross processes
         return name
 
-    @cached_property
-    def device_lock(self) -> DeviceLock:
-        """The lock of the physical device (on the host's own platform: of the machine), shared by all runs on this machine."""
-        from pytest_accel.locks import DeviceLock
-
-        return DeviceLock(self.device_identity())
-
     # --- the measuring process -----------------------------------------------------------------------------------------
-    def probe_part(self) -> dict[str, Mapping[str, Any]]:
-        """What the probe knows of the stack, for the measuring process to complete."""
-        probe = self.machine.probe
-        return {"hardware": dict(probe.hardware), "settings": dict(probe.settings), "versions": dict(probe.versions)}
+    @cached_property
+    def devices(self) -> Devices:
+        """The measuring process and the device locks."""
+        from pytest_accel.gate.devices import Devices
 
-    def start_runner(self) -> Runner:
-        """The runner of this process's device; the measuring process starts now and is awaited at its first variant."""
-        if self.runner is None:
-            from pytest_accel.gate.workers import device_environment
-            from pytest_accel.runner.runner import Runner
-
-            self.runner = Runner(
-                self.machine.platform, 0, probe_part=self.probe_part(), env=device_environment(self), device=self.device
-            )
-            self.runner.prestart()
-        return self.runner
+        return Devices(self)
 
     def close(self) -> None:
-        """End the measuring process, if there is one."""
-        if self.runner is not None:
-            self.runner.close()
-            self.runner = None
+        """End the measuring process, if there is one, and give the device back."""
+        if "devices" in self.__dict__:
+            self.devices.close()
 
     @cached_property
     def journal(self) -> Journal | None:

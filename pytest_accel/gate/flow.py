@@ -80,7 +80,7 @@ class Flow:
                 break
             waiting, self.pending = self.pending, []
             self._say(f"accel: {len(waiting)} suspect(s) measured again in a fresh process", always=True)
-            self.gate.start_runner().new_session()
+            self.gate.devices.start().new_session()
             for suspect in waiting:
                 suspect.sessions.append(self._measure(suspect.item))
                 self._judge(suspect, left)
@@ -107,10 +107,10 @@ class Flow:
         self._say(f"accel: measuring {item.key} ({self.done + 1} of {self.total})")
         if gate.journal is not None:
             gate.journal.started(item.nodeid)
-        lock = gate.device_lock
+        devices = gate.devices
+        wide = variant.requires.devices > 1
         if self.ahead is not item:
-            lock.release()
-            if not lock.acquire(exclusive=self._is_timed(variant), timeout=gate.options.lock_wait):
+            if not devices.lock(exclusive=self._is_timed(variant) or wide, wide=wide):
                 return Measurement(
                     outcome="unfit",
                     code="device-busy",
@@ -118,11 +118,7 @@ class Flow:
                 )
             self.lock_since = time.monotonic()
         self.ahead = None
-        try:
-            return gate.start_runner().measure(self._request(variant))
-        except BaseException:
-            lock.release()
-            raise
+        return devices.start(wide).measure(self._request(variant))
 
     def _request(self, variant: Variant) -> Request:
         allowed = self.gate.platform.settings_allowed
@@ -147,21 +143,21 @@ class Flow:
 
         The lock is given back now and then, so that another run's timings get their turn.
         """
+        devices = self.gate.devices
         variant = following.variant if isinstance(following, AccelItem) else None
         if (
-            variant is None
-            or self._is_timed(variant)
-            or self.gate.runner is None
-            or time.monotonic() - self.lock_since > LOOK_AHEAD_FOR
+            variant is not None
+            and not self._is_timed(variant)
+            and variant.requires.devices == 1
+            and devices.runner is not None
+            and time.monotonic() - self.lock_since < LOOK_AHEAD_FOR
         ):
-            self.gate.device_lock.release()
-            return
-        self.gate.runner.send_ahead(self._request(variant))
-        if self.gate.runner.is_ahead:
-            assert isinstance(following, AccelItem)
-            self.ahead = following
-        else:
-            self.gate.device_lock.release()
+            devices.runner.send_ahead(self._request(variant))
+            if devices.runner.is_ahead:
+                assert isinstance(following, AccelItem)
+                self.ahead = following
+                return
+        devices.unlock()
 
     def _emit(self, item: AccelItem, assessment: Assessment, late: bool = False) -> None:
         from pytest_accel.gate.workers import reporting_as

@@ -34,7 +34,7 @@ class AccelFile(pytest.File):
             if gate.machine.unfit is None and not (
                 gate.problems or gate.options.in_process or self.config.option.collectonly
             ):
-                gate.start_runner()  # now, so that loading torch overlaps collection; ended where it turns out not to be needed
+                gate.devices.start()  # now, so that loading torch overlaps collection; ended where it turns out not to be needed
             from pytest_accel.gate.loading import load_file
             from pytest_accel.gate.missing import entries_without_variant
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pytest_accel.errors import ConfigError
+from pytest_accel.errors import ConfigError, Problem
 from pytest_accel.gate.context import Gate, gate_of
 from pytest_accel.gate.flow import Flow
 from pytest_accel.gate.items import AccelFailure, AccelItem
@@ -86,6 +86,13 @@ class Lifecycle:
 
     def _tell_controller(self, session: pytest.Session, asked: list[Any], elsewhere: dict[str, str]) -> None:
         gate = self.gate
+        from pytest_accel.stack.choose import mixed_models
+
+        models = mixed_models(gate.machine) if asked else ()
+        if models:
+            what = f"workers would share one baseline on cards of different models: {', '.join(models)}"
+            mend = f"narrow {gate.platform.visible_env[0]} to the cards of one model, or run without -n"
+            gate.problems.append(Problem(what, mend))
         problems = [str(problem) for problem in gate.problems]
         if problems:
             session.items[:] = []

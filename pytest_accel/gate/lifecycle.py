@@ -66,6 +66,8 @@ class Lifecycle:
         gate = self.gate
         try:
             asked = [asked_record(gate, item) for item in session.items if is_ours(item)]
+            if asked:
+                _ = gate.unfit  # reads baselines of other hardware too, one of which may be broken
         except ConfigError as error:
             gate.problems.extend(error.problems)
             asked = []

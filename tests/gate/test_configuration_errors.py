@@ -99,6 +99,30 @@ def test_a_broken_baseline_is_never_taken_for_an_absent_one(project, damage):
     assert project.baseline_bytes() == before
 
 
+def test_a_broken_baseline_of_other_hardware_is_told_too(project):
+    project.suite(ONE)
+    project.record()
+    cut = project.baseline_file().read_text()[:-20]
+    project.write("baselines/nvidia-h200/s.json", cut)
+    result = project.run(accel="auto")
+    assert result.ret == 4
+    said = result.stderr.str() + result.stdout.str()
+    assert "nvidia-h200/s.json" in said
+    assert "Traceback" not in said
+
+
+def test_a_machine_whose_accelerator_went_is_env_under_auto_and_not_when_cpu_is_named(project):
+    project.suite(ONE)
+    project.record()
+    stored = project.baseline_file()
+    other = project.path / "baselines" / "nvidia-h200"
+    other.mkdir()
+    (other / "s.json").write_text(stored.read_text().replace('"cpu-x86_64"', '"nvidia-h200"'))
+    assert project.run(accel="auto").ret == 10
+    assert project.codes() == {"s/a": "accelerator-gone"}
+    assert project.run(accel="cpu").ret == 0
+
+
 def test_a_byte_order_mark_and_windows_line_ends_change_nothing(project):
     project.suite(ONE)
     project.record()

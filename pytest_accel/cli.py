@@ -45,6 +45,15 @@ def _parser() -> argparse.ArgumentParser:
     doctor.add_argument(
         "--rootfs", default="/", metavar="DIR", help="read /proc, /sys, /opt, /usr/local and /etc below DIR"
     )
+    doctor.add_argument(
+        "--policy",
+        default="default",
+        metavar="POLICY",
+        help="strict: a toolkit newer than the driver, and the like, is an error and not a warning",
+    )
+    doctor.add_argument(
+        "--userland", metavar="DIR", help="judge the image below DIR on the host below --rootfs, asking no device"
+    )
     doctor.set_defaults(run=_doctor)
 
     promote = commands.add_parser(
@@ -67,7 +76,7 @@ def _parser() -> argparse.ArgumentParser:
 def _doctor(arguments: argparse.Namespace) -> int:
     from pytest_accel.report.doctor import as_json, as_text, examine
 
-    report = examine(arguments.accel, arguments.rootfs)
+    report = examine(arguments.accel, arguments.rootfs, arguments.policy, arguments.userland)
     print(as_json(report) if arguments.json else as_text(report))
     return 0 if report["fit"] else EXIT_UNFIT
 

@@ -2,34 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_accel.errors import ConfigError, Problem
 
 if TYPE_CHECKING:
-    from pytest_accel.stack.types import Finding
+    from pytest_accel.stack.doctor import Policy
+    from pytest_accel.stack.host import Host
+    from pytest_accel.stack.types import Finding, Probe
+
+# Findings that are wrong with torch or the machine are told apart from these, which the choice of a machine already words.
+_CHOICE = ("accelerator-broken",)
 
 
-def examine(accel: str, rootfs: str = "/") -> dict[str, Any]:
-    """Look at this machine without initialising a device or importing torch. Raises ConfigError for an unknown platform."""
+def examine(
+    accel: str, rootfs: str = "/", policy: Policy = "default", userland: str | None = None, host: Host | None = None
+) -> dict[str, Any]:
+    """Look at this machine, or at the image below ``userland``, without importing torch here.
+
+    ``host`` stands for this machine in place of ``rootfs``. Raises ConfigError for an unknown platform or policy, and for
+    a folder that is not there.
+    """
     from pytest_accel.stack.choose import choose
+    from pytest_accel.stack.doctor import POLICIES, examine_machine
     from pytest_accel.stack.host import Host
     from pytest_accel.stack.registry import names
     from pytest_accel.stack.types import Finding
 
-    if accel not in ("auto", *names()):
-        raise ConfigError(Problem(f"--accel: `{accel}` is not one of auto, {', '.join(names())}", "name one of them"))
-    machine = choose(accel, Host(root=rootfs), None)
-    probe = machine.probe
-    findings: list[Finding] = list(probe.findings)
-    if machine.unfit is not None:
-        findings.insert(0, Finding(machine.unfit[0], "error", machine.unfit[1], probe.mend))
+    _one_of("--accel", accel, ("auto", *names()))
+    _one_of("--policy", policy, POLICIES)
+    for option, folder in (("--rootfs", rootfs), ("--userland", userland)):
+        if folder is not None and not Path(folder).is_dir():
+            raise ConfigError(Problem(f"{option}: `{folder}` is no folder", "name a folder that is there"))
+    if userland is not None:
+        from pytest_accel.stack.doctor.image import ImageHost, examine_image
+
+        probe, found = examine_image(ImageHost(userland), host or Host(root=rootfs, env={}), accel, policy)
+        return _report(probe, probe.reason, found)
+    here = host or Host(root=rootfs)
+    machine = choose(accel, here, None)
+    findings = [*machine.probe.findings, *examine_machine(machine, here, policy, ask=True)]
+    told = {finding.code for finding in findings if finding.severity == "error"}
+    if machine.unfit is not None and not (machine.unfit[0] in _CHOICE and told):
+        findings.insert(0, Finding(machine.unfit[0], "error", machine.unfit[1], machine.probe.mend))
+    return _report(machine.probe, machine.why, findings)
+
+
+def _one_of(option: str, given: str, allowed: Iterable[str]) -> None:
+    if given not in allowed:
+        raise ConfigError(Problem(f"{option}: `{given}` is not one of {', '.join(allowed)}", "name one of them"))
+
+
+def _report(probe: Probe, why: str, findings: Iterable[Finding]) -> dict[str, Any]:
+    findings = list(dict.fromkeys(findings))
     return {
-        "platform": machine.platform,
+        "platform": probe.platform,
         "fit": not any(finding.severity == "error" for finding in findings),
-        "why": machine.why,
+        "why": why,
         "stack": {
             "hardware": dict(probe.hardware),
             "settings": dict(probe.settings),

@@ -43,15 +43,18 @@ _TABLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "nvidia-geforce-rtx-3090": (("10de:2204",), ("GeForce RTX 3090",)),
     "nvidia-geforce-rtx-4090": (("10de:2684",), ("GeForce RTX 4090",)),
     "nvidia-geforce-rtx-5090": (("10de:2b85",), ("GeForce RTX 5090",)),
-    "amd-mi100": (("1002:738c",), ("Instinct MI100",)),
-    "amd-mi210": (("1002:740f",), ("Instinct MI210",)),
-    "amd-mi250x": (("1002:7408",), ("Instinct MI250X",)),
+    "amd-mi100": (("1002:738c",), ("Instinct MI100", "Arcturus GL-XL [Instinct MI100]")),
+    "amd-mi210": (("1002:740f", "1002:7410"), ("Instinct MI210", "Instinct MI210 VF")),
+    # 1002:740c is both of these: the name decides.
+    "amd-mi250": ((), ("Instinct MI250", "INSTINCT MI250 (MCM) OAM AC MBA")),
+    "amd-mi250x": (("1002:7408",), ("Instinct MI250X", "INSTINCT MI250X (MCM) OAM AC MBA")),
     "amd-mi300a": (("1002:74a0",), ("Instinct MI300A",)),
     "amd-mi300x": (("1002:74a1", "1002:74b5"), ("Instinct MI300X", "Instinct MI300X OAM", "Instinct MI300X VF")),
-    "amd-mi308x": (("1002:74a2",), ("Instinct MI308X",)),
+    "amd-mi300x-hf": (("1002:74a9", "1002:74bd"), ("Instinct MI300X HF",)),
+    "amd-mi308x": (("1002:74a2", "1002:74b6"), ("Instinct MI308X",)),
     "amd-mi325x": (("1002:74a5", "1002:74b9"), ("Instinct MI325X", "Instinct MI325X VF")),
-    "amd-mi350x": (("1002:75a0",), ("Instinct MI350X",)),
-    "amd-mi355x": (("1002:75a3",), ("Instinct MI355X",)),
+    "amd-mi350x": (("1002:75a0", "1002:75b0"), ("Instinct MI350X", "Instinct MI350X VF")),
+    "amd-mi355x": (("1002:75a3", "1002:75b3"), ("Instinct MI355X", "Instinct MI355X VF")),
 }
 
 _VENDOR_WORDS = {
@@ -73,6 +76,8 @@ def cleaned(name: str, vendor: str) -> str:
     return f"{vendor}-{text}" if text else f"{vendor}-unknown"
 
 
+# Ascend's chips are no rows of the table: their exact model (910B3, 910_9391, 310P3) is their name everywhere, and one PCI
+# id (19e5:d802) stands for all models of a series.
 _BY_ID = {chip: slug for slug, (ids, _) in _TABLE.items() for chip in ids}
 _BY_NAME = {cleaned(name, slug.split("-")[0]): slug for slug, (_, names) in _TABLE.items() for name in (*names, slug)}
 

@@ -3,15 +3,73 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import platform
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from pytest_accel.stack.host import Host
 from pytest_accel.stack.types import Value
 
-_PACKAGES = ("torch", "numpy", "triton")
+#: Packages whose version is part of the stack, by the word they are stored under: the distributions that carry them, in
+#: the order in which they are asked for. Vendors ship some under a name of their own.
+PACKAGES: Mapping[str, tuple[str, ...]] = {
+    "torch": ("torch",),
+    "numpy": ("numpy",),
+    "triton": ("triton", "pytorch-triton-rocm", "triton-rocm", "pytorch-triton", "triton-ascend"),
+    "vllm": ("vllm",),
+    "vllm-ascend": ("vllm-ascend",),
+    "sglang": ("sglang",),
+    "mindie": ("mindie", "mindie-llm"),
+    "transformers": ("transformers",),
+    "peft": ("peft",),
+    "accelerate": ("accelerate",),
+    "deepspeed": ("deepspeed",),
+    "flash-attn": ("flash-attn",),
+    "aiter": ("amd-aiter", "aiter"),
+    "onnxruntime": ("onnxruntime", "onnxruntime-gpu", "onnxruntime-rocm", "onnxruntime-migraphx", "onnxruntime-cann"),
+    "jax": ("jax",),
+    "mindspore": ("mindspore",),
+}
+#: Settings of the collective libraries that change what is sent how; nothing that may hold a host's name or a secret.
+COMMUNICATION = (
+    *(
+        f"{library}_{name}"
+        for library in ("NCCL", "RCCL")
+        for name in (
+            "ALGO",
+            "PROTO",
+            "P2P_DISABLE",
+            "P2P_LEVEL",
+            "SHM_DISABLE",
+            "IB_DISABLE",
+            "NET_GDR_LEVEL",
+            "CUMEM_ENABLE",
+            "NVLS_ENABLE",
+            "BUFFSIZE",
+            "MIN_NCHANNELS",
+            "MAX_NCHANNELS",
+            "CROSS_NIC",
+            "IB_HCA",
+            "SOCKET_IFNAME",
+        )
+    ),
+    "NCCL_MIN_CTAS",
+    "NCCL_MAX_CTAS",
+    "RCCL_MSCCL_ENABLE",
+    "RCCL_MSCCLPP_ENABLE",
+    "HCCL_ALGO",
+    "HCCL_BUFFSIZE",
+    "HCCL_DETERMINISTIC",
+    "HCCL_INTRA_PCIE_ENABLE",
+    "HCCL_INTRA_ROCE_ENABLE",
+    "HCCL_OP_EXPANSION_MODE",
+    "HCCL_RDMA_TC",
+    "HCCL_RDMA_SL",
+    "HCCL_SOCKET_IFNAME",
+)
+_NICS = "/sys/class/infiniband"
 _BUILD_LINE = re.compile(r"^(cuda|hip|rocm|git_version|__version__)\b[^=\n]*=\s*(.+?)\s*$", re.MULTILINE)
 
 
@@ -21,12 +79,47 @@ def hashed(text: str) -> str:
 
 
 def host_versions(host: Host, packages: Iterable[str] = ()) -> dict[str, Value]:
-    """Versions of Python, the OS kernel and the installed ``packages`` beside torch, numpy and triton; None where absent."""
+    """Versions of Python, the OS kernel and ``PACKAGES`` (and ``packages``), from metadata, nothing is imported.
+
+    A package that is not installed is None. Settings of the collective libraries and network cards follow, where there are
+    any: a machine without them says nothing of them.
+    """
+    build = torch_build(host)
     return {
         "python": platform.python_version(),
         "kernel": host.kernel(),
-        **{name: host.package_version(name) for name in (*_PACKAGES, *packages)},
+        **{name: _first_version(host, names) for name, names in PACKAGES.items()},
+        "torch": build.version if build is not None else None,
+        **{name: host.package_version(name) for name in packages},
+        **communication(host),
     }
+
+
+def _first_version(host: Host, names: Iterable[str]) -> str | None:
+    return next((version for name in names if (version := host.package_version(name)) is not None), None)
+
+
+def communication(host: Host) -> dict[str, Value]:
+    """The variables of ``COMMUNICATION`` that are set, and ``nic``: rate and state of every InfiniBand or RoCE port."""
+    found: dict[str, Value] = {name: host.env[name] for name in COMMUNICATION if name in host.env}
+    ports = []
+    for card in host.listdir(_NICS):
+        for port in host.listdir(f"{_NICS}/{card}/ports"):
+            told = [(host.read(f"{_NICS}/{card}/ports/{port}/{name}") or "").strip() for name in ("rate", "state")]
+            ports.append(
+                f"{card}/{port} {told[0] or 'rate unknown'}, {told[1].partition(': ')[2] or told[1] or 'state unknown'}"
+            )
+    return {**found, **({"nic": "; ".join(ports)} if ports else {})}
+
+
+def device_identity(host: Host, unique: str | None, pci: str | None) -> str:
+    """The hash by which baselines and locks know a device: of its own id, else of its place in this machine; "" without both.
+
+    A PCI address alone would make one device of all that sit in the same slot of different machines.
+    """
+    if unique:
+        return hashed(unique)
+    return hashed(f"{(host.read('/etc/machine-id') or '').strip()} {pci}") if pci else ""
 
 
 def switches(host: Host, names: Iterable[str]) -> dict[str, Value]:
@@ -63,7 +156,8 @@ def torch_build(host: Host) -> TorchBuild | None:
         kind = match.group(1) if match else ""
         return TorchBuild(version, found if kind == "cu" else None, found if kind == "rocm" else None, known=False)
     said = {name: _literal(value) for name, value in _BUILD_LINE.findall(text)}
-    return TorchBuild(version, said.get("cuda"), said.get("hip"), known=True)
+    # Its own word comes first: the index of wheels may leave out what is behind the plus (2.11.0 for 2.11.0+cu130).
+    return TorchBuild(said.get("__version__") or version, said.get("cuda"), said.get("hip"), known=True)
 
 
 def _literal(text: str) -> str | None:
@@ -111,3 +205,26 @@ def pci_address(text: str | None) -> str | None:
         return None
     domain, bus, device, function = match.groups()
     return f"{int(domain or '0', 16):04x}:{bus}:{device}.{function}"
+
+
+def other_processes(host: Host, ids: Iterable[int], own_is_among: bool) -> int | None:
+    """How many of ``ids`` (processes on a device) are neither this process nor its descendants; None if it cannot be told.
+
+    Drivers tell process ids of the outermost namespace. In a container they are not ours: where this process is known to
+    have work on the device (``own_is_among``) and is not in the list, the ids are foreign and nothing is said.
+    """
+    listed, own = set(ids), os.getpid()
+    if own_is_among and listed and own not in listed:
+        return None
+    return sum(not _descends(host, number, own) for number in listed)
+
+
+def _descends(host: Host, number: int, ancestor: int) -> bool:
+    for _ in range(32):
+        if number == ancestor:
+            return True
+        match = re.search(r"^PPid:\s+(\d+)", host.read(f"/proc/{number}/status") or "", re.MULTILINE)
+        if match is None:
+            return False
+        number = int(match.group(1))
+    return False

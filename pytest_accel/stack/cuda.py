@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 from collections.abc import Mapping
 
@@ -169,13 +170,12 @@ class CudaPlatform(CudaLike):
         """The libraries as loaded, beside the driver's CUDA version as the runtime sees it (cuda-compat may change it)."""
         import torch
 
-        driver = getattr(torch._C, "_cuda_getDriverVersion", lambda: None)()
         return {
             **super().versions_loaded(),
             "toolkit": torch.version.cuda,
             "cudnn": dnn_version(torch.backends.cudnn.version()),
             "cublas": cublas_version(),
-            "cuda_driver_loaded": dotted(driver),
+            "cuda_driver_loaded": dotted(_driver_loaded()),
         }
 
 
@@ -224,6 +224,17 @@ def _findings(
             what = f"{name} differs between the visible cards: {', '.join(str(one[name]) for one in settings)}"
             found.append(Finding("settings-differ-between-devices", "warning", what, "set all cards alike"))
     return found
+
+
+def _driver_loaded() -> int | None:
+    """The CUDA version of the user-space driver that this process has loaded: asked by ``cuDriverGetVersion``."""
+    version = ctypes.c_int()
+    try:
+        if ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version)) != 0:
+            return None
+    except (OSError, AttributeError):
+        return None
+    return version.value
 
 
 def _wheel(host: Host, name: str) -> str | None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from pytest_accel.stack.common import pci_address
+from pytest_accel.stack.common import other_processes, pci_address
 from pytest_accel.stack.cuda_cards import Answer, Card, Part, chip_ids, throttled
 from pytest_accel.stack.cuda_text import NO_PERMISSION, failure_of_nvml
 from pytest_accel.stack.host import Host
@@ -138,32 +137,13 @@ def _temperature(nvml: Any, handle: Any) -> float | None:
 
 
 def _others(nvml: Any, handle: Any, host: Host) -> int | None:
-    """Compute processes on the card that are neither this one nor its descendants; None where that cannot be told.
-
-    NVML tells process ids of the outermost namespace. In a container they are not ours: where this process has work on
-    the device and is not in the list, the ids are foreign and nothing is said.
-    """
+    """Compute processes on the card that are neither this one nor its descendants; None where that cannot be told."""
     processes = _ask(nvml, "nvmlDeviceGetComputeRunningProcesses", handle)
     if processes is None:
         return None
-    ids = {int(process.pid) for process in processes}
-    own = os.getpid()
     torch = sys.modules.get("torch")
     on_device = torch is not None and bool(torch.cuda.is_initialized())
-    if on_device and ids and own not in ids:
-        return None
-    return sum(not _descends(host, number, own) for number in ids)
-
-
-def _descends(host: Host, number: int, ancestor: int) -> bool:
-    for _ in range(32):
-        if number == ancestor:
-            return True
-        match = re.search(r"^PPid:\s+(\d+)", host.read(f"/proc/{number}/status") or "", re.MULTILINE)
-        if match is None:
-            return False
-        number = int(match.group(1))
-    return False
+    return other_processes(host, (int(process.pid) for process in processes), on_device)
 
 
 def _ask(nvml: Any, name: str, *arguments: Any) -> Any | None:

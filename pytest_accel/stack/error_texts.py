@@ -62,18 +62,30 @@ CUDA_LIKE = rules((ErrorKind.POISONED, _STICKY))
 ROCM = rules(
     (
         ErrorKind.POISONED,
-        r"Memory access fault by GPU|HSA_STATUS_ERROR_(?:MEMORY_(?:FAULT|APERTURE_VIOLATION)|EXCEPTION)|HW Exception by GPU",
+        r"Memory access fault by GPU|HSA_STATUS_ERROR_(?:MEMORY_(?:FAULT|APERTURE_VIOLATION)|EXCEPTION|ILLEGAL_INSTRUCTION)|"
+        r"HW Exception by GPU|GPU Hang|hipError(?:IllegalAddress|LaunchFailure|LaunchTimeOut|ECCNotCorrectable|Assert)\b",
     ),
-    (ErrorKind.UNSUPPORTED, r"hipErrorNoBinaryForGpu|Unable to find code object for all current devices"),
+    (ErrorKind.OUT_OF_MEMORY, r"hipError(?:OutOfMemory|MemoryAllocation)\b|rocblas_status_memory_error"),
+    (
+        ErrorKind.UNSUPPORTED,
+        r"hipErrorNoBinaryForGpu|Unable to find code object for all current devices|hipErrorInvalidDeviceFunction|"
+        r"Cannot read \S*TensileLibrary|(?:HIPBLAS|HIPSPARSE|ROCBLAS)_STATUS_NOT_SUPPORTED|rocblas_status_not_implemented|"
+        r"miopenStatus(?:UnsupportedOp|NotImplemented)",
+    ),
 )
 
+#: Codes of CANN: EZ1001 parameter, EZ9999 inner error; acl: 207001 memory, 5070xx and 507048 exceptions that end the context.
 ASCEND = rules(
-    (ErrorKind.OUT_OF_MEMORY, r"NPU out of memory"),
+    (ErrorKind.OUT_OF_MEMORY, r"NPU out of memory|error code is 207001\b"),
     (
         ErrorKind.POISONED,
-        r"error code is 5070(?:11|14|15|18)\b|ai ?core exception|aicpu exception|suspect remote error",
+        r"error code is 5070(?:11|14|15|18|48)\b|ai ?core exception|aicpu exception|suspect remote error",
     ),
-    (ErrorKind.DTYPE_UNSUPPORTED, r"not implemented for DT_|should be in dtype support list"),
+    (
+        ErrorKind.DTYPE_UNSUPPORTED,
+        r"not implemented for DT_|should be in dtype support list|not support\w*[^.\n]{0,40}\bDT_\w+|"
+        r"\bDT_\w+[^.\n]{0,40}not support",
+    ),
     (ErrorKind.UNSUPPORTED, r"\bERR\d\d007\b|Cannot find bin(?:ary)? (?:of|for) op"),
 )
 

@@ -79,6 +79,13 @@ class Host:
         """True where this process may use ``path`` so (``os.R_OK``, ``os.W_OK``)."""
         return os.access(self._below_root(path), mode)
 
+    def group(self, path: str) -> int | None:
+        """The number of the group that owns ``path``; None where nothing is there. Names differ between containers."""
+        try:
+            return os.stat(self._below_root(path)).st_gid
+        except OSError:
+            return None
+
     def _below_root(self, path: str) -> str:
         if str(self.root) == "/":
             return path

@@ -29,6 +29,7 @@ class RecordedHost(Host):
         machine: str = "x86_64",
         kernel: str = "6.8.0-79-generic",
         cpus: frozenset[int] = frozenset({0, 1}),
+        groups: Mapping[str, int] | None = None,
     ) -> None:
         super().__init__(env=env or {}, run=self._recorded)
         self.files = dict(files or {})
@@ -37,6 +38,7 @@ class RecordedHost(Host):
         self._libraries = dict(libraries or {})
         self._packages = dict(packages or {})
         self._package_files = dict(package_files or {})
+        self._groups = dict(groups or {})
         self._system = (machine, kernel, cpus)
 
     def _recorded(self, argv: Sequence[str]) -> CommandResult | None:
@@ -59,6 +61,10 @@ class RecordedHost(Host):
     def access(self, path: str, mode: int = os.R_OK) -> bool:
         """True for a recorded file with a text."""
         return self.files.get(path) is not None
+
+    def group(self, path: str) -> int | None:
+        """The recorded group's number, or None."""
+        return self._groups.get(path)
 
     def library(self, name: str) -> Any | None:
         """The recorded library, or None."""

@@ -1,23 +1,35 @@
-"""AMD: what can be told from files today. Telemetry and driver settings (amdsmi) are not read yet, so they stay None."""
+"""AMD: what is here, in which state, and how it is used through torch, which calls it ``cuda``."""
 
 from __future__ import annotations
 
 import os
-import re
-from dataclasses import dataclass
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
 
-from pytest_accel.stack import error_texts
+from pytest_accel.stack import error_texts, rocm_kfd, rocm_lib, rocm_smi, rocm_text
 from pytest_accel.stack.chips import name_of, slug_of
-from pytest_accel.stack.common import PciCard, hashed, host_versions, pci_cards, switches, torch_build
+from pytest_accel.stack.common import (
+    PciCard,
+    device_identity,
+    host_versions,
+    other_processes,
+    pci_cards,
+    switches,
+    torch_build,
+)
 from pytest_accel.stack.host import Host
+from pytest_accel.stack.rocm_kfd import Node, gpu_nodes
+from pytest_accel.stack.rocm_libraries import loaded_libraries, miopen_version
+from pytest_accel.stack.rocm_smi import Card
 from pytest_accel.stack.torch_cuda_like import CudaLike
 from pytest_accel.stack.types import Device, Finding, Probe, Telemetry, Value
-from pytest_accel.stack.visible import hides_on_purpose, pick
+from pytest_accel.stack.visible import hides_on_purpose, parse_visible, pick
 
 VENDOR = "1002"
 CARD_CLASSES = (0x03, 0x12)
-NODES = "/sys/class/kfd/kfd/topology/nodes"
 KFD = "/dev/kfd"
+#: Variables that change what is computed, or how fast: they are settings, as in force in every process of this run.
 SWITCHES = (
     "HSA_OVERRIDE_GFX_VERSION",
     "HSA_XNACK",
@@ -26,17 +38,6 @@ SWITCHES = (
     "PYTORCH_TUNABLEOP_ENABLED",
     "MIOPEN_FIND_MODE",
 )
-
-
-@dataclass(frozen=True)
-class Node:
-    """A GPU of the kernel's topology: its gfx name, PCI address and ids, unique id, memory in bytes."""
-
-    gfx: str
-    pci: str
-    ids: str
-    unique: str | None
-    memory_bytes: int | None
 
 
 class RocmPlatform(CudaLike):
@@ -75,54 +76,69 @@ class RocmPlatform(CudaLike):
             slug=slug_of(self.vendor, name, ids),
             hardware={"name": name, "chip": ids},
             versions=_versions(host),
+            settings=switches(host, SWITCHES),
             findings=(wrong,),
         )
 
     def _present(self, host: Host, nodes: list[Node]) -> Probe:
         shown, hidden = _visible(host, nodes)
         if not shown:
-            what = f"{' and '.join(hidden)} leave(s) none of {len(nodes)} device(s) visible"
-            probe = self._broken(
-                host, [], nodes, Finding("devices-hidden", "error", what, "unset it, or name a device in it")
-            )
-            on_purpose = all(hides_on_purpose(text.partition("=")[2]) for text in hidden)
-            count = len(nodes) if on_purpose else 0
-            return Probe(**{**vars(probe), "hardware": {**probe.hardware, "hidden_devices": count}})
-        partition = _partition(host, shown[0])
-        devices = tuple(
-            Device(
-                index=index,
-                name=name_of(node.ids) or f"AMD {node.gfx}",
-                uuid=node.unique,
-                pci=node.pci,
-                memory_bytes=node.memory_bytes,
-                partition=_partition(host, node),
-                architecture=node.gfx,
-                identity=hashed(node.unique or node.pci),
-            )
-            for index, node in enumerate(shown)
-        )
-        first = devices[0]
+            return self._hidden(host, nodes, hidden)
+        told = _told(host, shown)
+        devices = tuple(_device(host, index, node, told.get(node.pci, Card())) for index, node in enumerate(shown))
+        first, card = devices[0], told.get(shown[0].pci, Card())
+        limit = rocm_kfd.power_cap_w(host, shown[0].pci)
         return Probe(
             platform=self.name,
             state="present",
             reason=f"the kernel's topology has {len(nodes)} GPU(s), {len(devices)} visible",
-            slug=slug_of(self.vendor, first.name, shown[0].ids, partition),
+            slug=slug_of(self.vendor, first.name, shown[0].ids, first.partition),
             devices=devices,
             hardware={
                 "name": first.name,
                 "chip": shown[0].ids,
                 "architecture": first.architecture,
                 "memory_bytes": first.memory_bytes,
-                "partition": partition,
+                "partition": first.partition,
             },
-            versions=_versions(host),
-            findings=_torch_findings(host, len(devices)),
+            versions={**_versions(host), "vbios": rocm_kfd.vbios(host, shown[0].pci) or card.vbios},
+            settings={
+                "power_limit_w": card.power_limit_w if limit is None else limit,
+                "ecc": rocm_kfd.ecc(host, shown[0].pci) or card.ecc,
+                **switches(host, SWITCHES),
+            },
+            findings=(*_torch_findings(host, len(devices)), *_visibility_notes(host, nodes, shown)),
         )
 
+    def _hidden(self, host: Host, nodes: list[Node], hidden: list[str]) -> Probe:
+        what = f"{' and '.join(hidden)} leave(s) none of {len(nodes)} device(s) visible"
+        wrong = Finding("devices-hidden", "error", what, "unset it, or name a device in it")
+        probe = self._broken(host, [], nodes, wrong)
+        on_purpose = all(hides_on_purpose(text.partition("=")[2]) for text in hidden)
+        return replace(probe, hardware={**probe.hardware, "hidden_devices": len(nodes) if on_purpose else 0})
+
     def telemetry(self, host: Host, device: Device) -> Telemetry:
-        """Nothing yet: reading it takes amdsmi."""
-        return Telemetry()
+        """The state of ``device``, found by its PCI address: by amdsmi, else the kernel's files, else the vendor's tools.
+
+        The kernel's files don't tell why a clock is low; the tools cost a second each, so they come last.
+        """
+        if device.pci is None:
+            return Telemetry()
+        smi = rocm_lib.loaded(host)
+        now, ids = rocm_lib.telemetry(smi, device.pci) if smi is not None else (Telemetry(), None)
+        if _says_nothing(now):
+            now = rocm_kfd.sensors(host, device.pci)
+        if _says_nothing(now):
+            now, ids = rocm_smi.telemetry(host, device.pci)
+        if device.partition:  # its processes cannot be told from those of the card's other parts
+            return now
+        torch = sys.modules.get("torch")
+        working = torch is not None and bool(torch.cuda.is_initialized())
+        node = next((node for node in gpu_nodes(host) if node.pci == device.pci), None)
+        others = rocm_kfd.other_users(host, node, working)
+        if others is None and ids is not None:
+            others = other_processes(host, ids, working)
+        return replace(now, other_processes=others)
 
     def classify(self, text: str) -> str:
         """The ``ErrorKind`` of a message of torch's, HIP's or the driver's."""
@@ -133,12 +149,12 @@ class RocmPlatform(CudaLike):
         import torch
 
         versions = super().versions_loaded()
-        miopen = torch.backends.cudnn.version()
         return {
             **{name: value for name, value in versions.items() if name != "nccl"},
             "toolkit": torch.version.hip,
             "rccl": versions["nccl"],
-            "miopen": str(miopen) if miopen else None,
+            "miopen": miopen_version(torch.backends.cudnn.version()),
+            **loaded_libraries(),
         }
 
     def hardware_loaded(self, index: int) -> dict[str, Value]:
@@ -149,37 +165,34 @@ class RocmPlatform(CudaLike):
         return {**super().hardware_loaded(index), "gfx": getattr(properties, "gcnArchName", None)}
 
 
-def gpu_nodes(host: Host) -> list[Node]:
-    """The GPUs of the kernel's topology that this process may see; a control group hides the others' properties."""
-    found = []
-    names = sorted(host.listdir(NODES), key=lambda name: (len(name), name))
-    for name in names:
-        text = host.read(f"{NODES}/{name}/properties") or ""
-        values = {key: int(value) for key, value in re.findall(r"^(\w+) (\d+)$", text, re.MULTILINE)}
-        if not values.get("simd_count"):
-            continue
-        gfx, place = values.get("gfx_target_version", 0), values.get("location_id", 0)
-        unique = values.get("unique_id")
-        found.append(
-            Node(
-                gfx=f"gfx{gfx // 10000}{gfx // 100 % 100:x}{gfx % 100:x}",
-                pci=f"{values.get('domain', 0):04x}:{place >> 8 & 0xFF:02x}:{place >> 3 & 0x1F:02x}.{place & 7:x}",
-                ids=f"{values.get('vendor_id', 0):04x}:{values.get('device_id', 0):04x}",
-                unique=f"GPU-{unique:016x}" if unique else None,
-                memory_bytes=_memory(host, f"{NODES}/{name}", values),
-            )
-        )
-    return found
+def _says_nothing(now: Telemetry) -> bool:
+    return now.sm_clock_mhz is None and now.power_w is None and now.temperature_c is None
 
 
-def _memory(host: Host, node: str, values: dict[str, int]) -> int | None:
-    total = values.get("local_mem_size") or 0
-    for bank in host.listdir(f"{node}/mem_banks") if not total else ():
-        match = re.search(
-            r"^size_in_bytes (\d+)$", host.read(f"{node}/mem_banks/{bank}/properties") or "", re.MULTILINE
-        )
-        total += int(match.group(1)) if match else 0
-    return total or None
+def _told(host: Host, nodes: Sequence[Node]) -> dict[str, Card]:
+    """By PCI address what library or tools tell. They are asked only where the kernel's files and the table leave a gap."""
+    if all(name_of(node.ids) and node.memory_bytes for node in nodes):
+        return {}
+    smi = rocm_lib.loaded(host)
+    cards = rocm_lib.cards(smi) if smi is not None else []
+    cards = cards or rocm_smi.cards(host)
+    if not any(card.name for card in cards):
+        listed = rocm_text.agents(rocm_smi.asked(host, "rocminfo"))
+        cards = [Card(one.pci, one.name, one.ids, one.gfx, one.memory_bytes) for one in listed]
+    return {card.pci: card for card in reversed(cards) if card.pci}
+
+
+def _device(host: Host, index: int, node: Node, card: Card) -> Device:
+    return Device(
+        index=index,
+        name=name_of(node.ids) or card.name or f"AMD {node.gfx} {node.ids.partition(':')[2]}",
+        uuid=node.unique,
+        pci=node.pci,
+        memory_bytes=node.memory_bytes or card.memory_bytes,
+        partition=rocm_kfd.partition(host, node.pci) or card.partition,
+        architecture=node.gfx,
+        identity=device_identity(host, node.unique, node.pci),
+    )
 
 
 def _for_computing(host: Host, cards: list[PciCard]) -> bool:
@@ -191,27 +204,68 @@ def _for_computing(host: Host, cards: list[PciCard]) -> bool:
 
 
 def _wrong(host: Host, cards: list[PciCard], nodes: list[Node]) -> Finding | None:
-    count = max(len(cards), len(nodes))
-    if not host.exists("/sys/module/amdgpu"):
-        what = f"{count} AMD card(s), but the kernel module amdgpu is not loaded"
-        return Finding(
-            "driver-not-loaded", "error", what, "modprobe amdgpu; after a kernel update, build its module anew"
-        )
+    """What keeps all cards from computing: the files' finding, with the vendor's own words where a tool has some."""
+    found = _wrong_by_files(host, max(len(cards), len(nodes)), bool(nodes))
+    if found is None:
+        return _visibility_wrong(host)
+    said = rocm_text.said(host)
+    return found if said is None else replace(found, message=f"{found.message} ({said.words})")
+
+
+def _wrong_by_files(host: Host, count: int, listed: bool) -> Finding | None:
+    seen = f"{count} AMD card(s), but"
+    if not host.exists(rocm_kfd.MODULE):
+        what = f"{seen} the kernel module amdgpu is not loaded"
+        mend = "modprobe amdgpu; after a kernel update, build its module anew"
+        return Finding("driver-not-loaded", "error", what, mend)
+    live = (host.read(f"{rocm_kfd.MODULE}/initstate") or "live").strip()
+    if live != "live":
+        what = f"{seen} the kernel module amdgpu is in state {live!r}"
+        return Finding("driver-not-loaded", "error", what, "see the kernel's log; reboot if it stays so")
     if not host.exists(KFD):
-        what = f"{count} AMD card(s), but {KFD} is not there"
-        return Finding("no-kfd", "error", what, f"in a container, start it with --device={KFD} --device=/dev/dri")
+        mend = f"in a container, start it with --device={KFD} --device=/dev/dri"
+        return Finding("no-kfd", "error", f"{seen} {KFD} is not there", mend)
     if not host.access(KFD, os.R_OK | os.W_OK):
-        what = f"{count} AMD card(s), but this user may not read and write {KFD}"
-        mend = f"join the group that owns it; in a container, --group-add $(stat -c %g {KFD}) on the host"
-        return Finding("no-permission", "error", what, mend)
-    if not nodes:
-        what = f"{count} AMD card(s), but the kernel's topology shows no GPU to this process"
+        group = host.group(KFD)
+        owner = f" (its group is number {group})" if group is not None else ""
+        # In a container the group's name means nothing: only its number does.
+        number = group if group is not None else f"$(stat -c %g {KFD})"
+        mend = f"join the group that owns it; in a container, --group-add {number}, as the host's node has it"
+        return Finding("no-permission", "error", f"{seen} this user may not read and write {KFD}{owner}", mend)
+    if not listed:
+        what = f"{seen} the kernel's topology shows no GPU to this process"
         return Finding("no-devices", "error", what, "see the kernel's log; in a container, pass /dev/dri/renderD* in")
+    return None
+
+
+def _visibility_wrong(host: Host) -> Finding | None:
+    """Variables that contradict: torch and others read them differently, or refuse."""
     hip, cuda = host.env.get("HIP_VISIBLE_DEVICES"), host.env.get("CUDA_VISIBLE_DEVICES")
     if hip is not None and cuda is not None and hip != cuda:
         what = f"HIP_VISIBLE_DEVICES={hip!r} and CUDA_VISIBLE_DEVICES={cuda!r} mean the same on AMD, and differ"
         return Finding("visibility-differs", "error", what, "set one of them only")
+    rocr = host.env.get("ROCR_VISIBLE_DEVICES")
+    if hip and rocr is not None and len(hip.split(",")) > len(rocr.split(",")):  # as torch counts
+        what = (
+            f"HIP_VISIBLE_DEVICES={hip!r} names more devices than ROCR_VISIBLE_DEVICES={rocr!r} leaves: torch refuses"
+        )
+        return Finding("visibility-differs", "error", what, "HIP's variable counts in what ROCR's leaves: shorten it")
     return None
+
+
+def _visibility_notes(host: Host, nodes: list[Node], shown: list[Node]) -> list[Finding]:
+    found = []
+    hip = next((name for name in RocmPlatform.visible_env if name in host.env), None)
+    wanted = len(parse_visible(host.env[hip])) if hip else len(shown)
+    if wanted > len(shown):
+        what = f"{hip}={host.env[hip or '']!r} names {wanted} devices, {len(shown)} of {len(nodes)} are there"
+        found.append(Finding("visibility-beyond", "warning", what, f"name devices that are there in {hip}"))
+    if "GPU_DEVICE_ORDINAL" in host.env:
+        what = (
+            f"GPU_DEVICE_ORDINAL={host.env['GPU_DEVICE_ORDINAL']!r} may hide devices from HIP; it is not followed here"
+        )
+        found.append(Finding("visibility-ordinal", "warning", what, "unset it, use HIP_VISIBLE_DEVICES"))
+    return found
 
 
 def _visible(host: Host, nodes: list[Node]) -> tuple[list[Node], list[str]]:
@@ -228,28 +282,16 @@ def _visible(host: Host, nodes: list[Node]) -> tuple[list[Node], list[str]]:
     return nodes, narrowed
 
 
-def _partition(host: Host, node: Node) -> str | None:
-    """``cpx-nps4``; None for the whole card (SPX, NPS1) and where the kernel does not say."""
-    base = f"/sys/bus/pci/devices/{node.pci}"
-    compute = (host.read(f"{base}/current_compute_partition") or "").strip().lower()
-    memory = (host.read(f"{base}/current_memory_partition") or "").strip().lower()
-    if compute in ("", "spx") and memory in ("", "nps1"):
-        return None
-    return "-".join(part for part in (compute, memory) if part)
-
-
 def _versions(host: Host) -> dict[str, Value]:
-    """The module's own version, or ``in-tree``: that driver has none but the kernel's."""
-    module = (host.read("/sys/module/amdgpu/version") or "").strip()
-    loaded = "in-tree" if host.exists("/sys/module/amdgpu") else None
+    """Kernel and user space apart: the module's own version, or ``in-tree``, since that driver has none but the kernel's."""
     build = torch_build(host)
-    installed = (host.read("/opt/rocm/.info/version") or host.read("/opt/rocm/.info/version-dev") or "").strip() or None
+    installed = rocm_kfd.rocm_version(host)
     return {
-        "driver": module or loaded,
+        "driver": rocm_kfd.driver_version(host),
+        "driver_source": (host.read(f"{rocm_kfd.MODULE}/srcversion") or "").strip() or None,
         "toolkit": (build.hip if build else None) or installed,
         "rocm_home": installed,
         **host_versions(host),
-        **switches(host, SWITCHES),
     }
 
 

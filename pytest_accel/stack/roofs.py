@@ -52,6 +52,10 @@ def _cdna3(gbps: float, source: str) -> Roof:
     )
 
 
+def _cdna4(gbps: float, source: str, half: float, eight: float, single: float, double: float) -> Roof:
+    return _roof(gbps, source, half, float32=single, float64=double, float8_e4m3fn=eight, float8_e5m2=eight, int8=eight)
+
+
 def _volta(half: float, single: float, double: float) -> Roof:
     source = "NVIDIA V100 Tensor Core GPU data sheet, January 2020"
     return Roof({"float16": half, "float32": single, "float64": double}, 900, source)
@@ -88,6 +92,29 @@ ROOFS: dict[str, Roof] = {
     "nvidia-v100-sxm2-32gb": _volta(125, 15.7, 7.8),
     "nvidia-v100-pcie-16gb": _volta(112, 14, 7),
     "nvidia-v100-pcie-32gb": _volta(112, 14, 7),
+    "amd-mi100": Roof(
+        {"float16": 184.6, "bfloat16": 92.3, "float32": 46.1, "float64": 11.5, "int8": 184.6},
+        1228.8,
+        "AMD Instinct MI100 data sheet, dense",
+    ),
+    "amd-mi210": _roof(1638.4, "AMD Instinct MI210 data sheet, dense", 181, float32=45.3, float64=45.3, int8=181),
+    # Half of the card's figures: each of its two dies is a device.
+    "amd-mi250x": _roof(
+        1638.4, "AMD Instinct MI250X data sheet, one die, dense", 191.5, float32=47.9, float64=47.9, int8=191.5
+    ),
+    "amd-mi300a": _roof(
+        5300,
+        "AMD Instinct MI300A data sheet, dense",
+        980.6,
+        tf32=490.3,
+        float32=122.6,
+        float64=122.6,
+        float8_e4m3fnuz=1961.2,
+        float8_e5m2fnuz=1961.2,
+        int8=1961.2,
+    ),
     "amd-mi300x": _cdna3(5300, "AMD Instinct MI300X data sheet, dense"),
     "amd-mi325x": _cdna3(6000, "AMD Instinct MI325X data sheet, dense"),
+    "amd-mi350x": _cdna4(8000, "AMD Instinct MI350X data sheet, dense", 2306.9, 4613.7, 144.2, 72.1),
+    "amd-mi355x": _cdna4(8000, "AMD Instinct MI355X data sheet, dense", 2516.6, 5033.2, 157.3, 78.6),
 }

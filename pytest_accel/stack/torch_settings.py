@@ -6,6 +6,7 @@ So the old way is asked first, and the new one answers where the old refuses.
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -103,6 +104,36 @@ def _sdp(getter: str, setter: str) -> Setting:
     return Setting(bool, get, lambda value: getattr(_torch().backends.cuda, setter)(value))
 
 
+def _npu(*path: str) -> Setting:
+    """A switch of torch_npu's, an attribute below ``torch.npu``; None where torch_npu is not loaded or lacks it."""
+
+    def owner() -> Any:
+        found: Any = getattr(_torch(), "npu", None)
+        for name in path[:-1]:
+            found = getattr(found, name, None)
+        return found
+
+    def get() -> Value:
+        value = getattr(owner(), path[-1], None)
+        return bool(value) if isinstance(value, (bool, int)) else None
+
+    return Setting(bool, get, lambda value: setattr(owner(), path[-1], value))
+
+
+def _internal_format() -> Value:
+    """torch_npu's option: its Python attribute may only be set, in most releases. None: never set, so the chip's default."""
+    module = sys.modules.get("torch_npu")
+    option = getattr(getattr(module, "_C", None), "_npu_getOption", None)
+    if option is None:
+        return _npu("config", "allow_internal_format").get()
+    raw = option("ALLOW_INTERNAL_FORMAT")
+    text = raw.decode() if isinstance(raw, bytes) else raw
+    return {"enable": True, "disable": False}.get(str(text).strip().lower())
+
+
+#: Switches that only torch_npu has: private tensor layouts, and HF32, Ascend's TF32.
+NPU_SETTINGS = ("allow_internal_format", "matmul_allow_hf32", "conv_allow_hf32")
+
 #: In the order in which they are put in force: the general float32 precision before the narrower switches that follow it.
 SETTINGS: Mapping[str, Setting] = {
     "float32_matmul_precision": Setting(
@@ -126,6 +157,9 @@ SETTINGS: Mapping[str, Setting] = {
     "sdp_mem_efficient": _sdp("mem_efficient_sdp_enabled", "enable_mem_efficient_sdp"),
     "sdp_math": _sdp("math_sdp_enabled", "enable_math_sdp"),
     "sdp_cudnn": _sdp("cudnn_sdp_enabled", "enable_cudnn_sdp"),
+    "allow_internal_format": Setting(bool, _internal_format, _npu("config", "allow_internal_format").set),
+    "matmul_allow_hf32": _npu("matmul", "allow_hf32"),
+    "conv_allow_hf32": _npu("conv", "allow_hf32"),
 }
 
 _FP32 = ("float32_matmul_precision", "allow_tf32", "cudnn_allow_tf32")

@@ -81,3 +81,38 @@ def test_a_wheel_without_the_chips_code_is_unsupported():
 )  # fmt: skip
 def test_ascends_texts(text, kind):
     assert platform("ascend").classify(text) == kind
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("hipErrorNoBinaryForGpu: Unable to find code object for all current devices!", ErrorKind.UNSUPPORTED),
+        ("HIP error: invalid device function", ErrorKind.UNSUPPORTED),
+        ("rocBLAS error: Cannot read /opt/rocm/lib/TensileLibrary.dat: Illegal seek for GPU", ErrorKind.UNSUPPORTED),
+        ("CUDA error: HIPBLAS_STATUS_NOT_SUPPORTED when calling `hipblasLtMatmul`", ErrorKind.UNSUPPORTED),
+        ("torch.OutOfMemoryError: HIP out of memory. Tried to allocate 2.00 GiB.", ErrorKind.OUT_OF_MEMORY),
+        ("hipErrorOutOfMemory", ErrorKind.OUT_OF_MEMORY),
+        ("Memory access fault by GPU node-2 (Agent handle: 0x55) on address 0x7f. Reason: Unknown.", ErrorKind.POISONED),
+        ("HW Exception by GPU node-1 (Agent handle: 0x55) reason :GPU Hang", ErrorKind.POISONED),
+        ("RuntimeError: No HIP GPUs are available", ErrorKind.OTHER),
+        ("HIP_VISIBLE_DEVICES contains more devices than ROCR_VISIBLE_DEVICES", ErrorKind.OTHER),
+    ],
+)  # fmt: skip
+def test_amds_texts(text, kind):
+    assert platform("rocm").classify(text) == kind
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("AclNN_Parameter_Error(EZ1001): tensor 0 not implemented for DT_COMPLEX64", ErrorKind.DTYPE_UNSUPPORTED),
+        ("EZ9999: Inner Error! the input x does not support DT_DOUBLE", ErrorKind.DTYPE_UNSUPPORTED),
+        ("NPU function error: aclrtMalloc, error code is 207001", ErrorKind.OUT_OF_MEMORY),
+        ("The execution of the internal task times out. error code is 507048[Error]:", ErrorKind.POISONED),
+        ("NPU function error: aclrtGetDeviceCount(&device_count), error code is 207004", ErrorKind.OTHER),
+        ("NPU function error: c10_npu::SetDevice(device_id_), error code is 107001", ErrorKind.OTHER),
+        ("Expected all tensors to be on the same device. ERR01002 OPS invalid type", ErrorKind.OTHER),
+    ],
+)  # fmt: skip
+def test_canns_codes(text, kind):
+    assert platform("ascend").classify(text) == kind

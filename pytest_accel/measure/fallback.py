@@ -7,9 +7,11 @@ torch is asked to repeat its own warn-once warnings while a watch is open.
 from __future__ import annotations
 
 import re
+import sys
 import warnings
 from collections.abc import Callable
 from types import TracebackType
+from typing import Any
 
 from pytest_accel.stack.types import ErrorKind
 
@@ -18,6 +20,7 @@ _OPERATOR = re.compile(r"aten::(\w+)")
 
 #: Base names of operators (``isin`` for ``aten::isin.Tensor_Tensor_out``) that warned in this process.
 SEEN: dict[str, str] = {}
+_READ = [0]  # characters of this process's standard error that were searched already
 
 
 class FallbackWatch:
@@ -36,7 +39,7 @@ class FallbackWatch:
     def __enter__(self) -> FallbackWatch:
         import torch
 
-        self._before = len(self._stderr_text()) if self._stderr_text else 0
+        self._before = self._search_past() if self._stderr_text else 0
         self._always = torch.is_warn_always_enabled()
         torch.set_warn_always(True)
         caught = self._catch.__enter__()
@@ -58,9 +61,22 @@ class FallbackWatch:
             else:
                 warnings.warn_explicit(caught.message, caught.category, caught.filename, caught.lineno)
         if self._stderr_text:
-            for line in self._stderr_text()[self._before :].splitlines():
+            text = self._stderr_text()
+            for line in text[self._before :].splitlines():
                 if self.means_fallback(line):
                     self._keep(line.strip())
+            _READ[0] = len(text)
+
+    def _search_past(self) -> int:
+        """Remember the warnings of work that nobody watched (the set-up, another workload); returns the text's length."""
+        assert self._stderr_text is not None
+        text = self._stderr_text()
+        begin = _READ[0] if _READ[0] <= len(text) else 0  # shorter: it was emptied meanwhile
+        for line in text[begin:].splitlines():
+            if self.means_fallback(line):
+                _remember(line.strip())
+        _READ[0] = len(text)
+        return len(text)
 
     def means_fallback(self, text: str) -> bool:
         """True for a message which says that an operator runs on the host."""
@@ -68,8 +84,45 @@ class FallbackWatch:
 
     def _keep(self, text: str) -> None:
         self.texts.append(text)
-        for name in _OPERATOR.findall(text):
-            SEEN.setdefault(name, text)
+        _remember(text)
+
+
+def _remember(text: str) -> None:
+    for name in _OPERATOR.findall(text):
+        SEEN.setdefault(name, text)
+
+
+def dispatched(fn: Callable[[], object]) -> set[str]:
+    """Call ``fn`` once; the base names of the operators that it dispatches."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    names: set[str] = set()
+
+    class Record(TorchDispatchMode):  # type: ignore[misc]
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            names.add(func.overloadpacket.__name__)
+            return func(*args, **(kwargs or {}))
+
+    with Record():
+        fn()
+    return names
+
+
+def on_host(
+    fn: Callable[[], object], classify: Callable[[str], str], stderr_text: Callable[[], str] | None = None
+) -> str | None:
+    """Call ``fn`` (twice, where this process has warned before); the warning that it runs on the host, or None.
+
+    A warning that was spent by an earlier call counts as well. Without torch in the process there is nothing to ask.
+    """
+    if "torch" not in sys.modules:
+        return None
+    watch = FallbackWatch(classify, stderr_text)
+    with watch:
+        fn()
+    if watch.texts:
+        return watch.texts[0]
+    return spent(dispatched(fn)) if SEEN else None
 
 
 def spent(names: set[str]) -> str | None:

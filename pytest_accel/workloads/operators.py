@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pytest_accel.measure import accuracy, tolerances
-from pytest_accel.measure.fallback import FallbackWatch, spent
+from pytest_accel.measure import accuracy, fallback, tolerances
+from pytest_accel.measure.fallback import FallbackWatch, dispatched, spent
 from pytest_accel.stack.types import ErrorKind
 from pytest_accel.workloads import magnitudes, opinfo
 from pytest_accel.workloads.builtin import STATUS
@@ -230,22 +230,9 @@ def _try(compute: Callable[[], list[torch.Tensor]]) -> list[torch.Tensor] | None
 
 def _spent(accel: Accelerator, entry: Operator, sample: Sample) -> str | None:
     """An earlier fall-back warning of this process that names an operator which this call dispatches."""
-    from pytest_accel.measure.fallback import SEEN
-
-    if not SEEN:
+    if not fallback.SEEN:
         return None
-    from torch.utils._python_dispatch import TorchDispatchMode
-
-    names: set[str] = set()
-
-    class Record(TorchDispatchMode):  # type: ignore[misc]
-        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            names.add(func.overloadpacket.__name__)
-            return func(*args, **(kwargs or {}))
-
-    with Record():
-        _call(entry, opinfo.moved(sample, accel.device))
-    return spent(names)
+    return spent(dispatched(lambda: _call(entry, opinfo.moved(sample, accel.device))))
 
 
 def _reproducer(op: str, dtype: str, seed: int, tally: _Tally) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pytest_accel.measure.clock import Clock, Plan
+from pytest_accel.measure.fallback import on_host
 from pytest_accel.measure.types import Unfit, Unmeasured
 from pytest_accel.stack.platform import Platform
 from pytest_accel.stack.types import Device, Roof, Stack, Telemetry
@@ -104,16 +105,22 @@ class Accelerator:
         ``flops`` and ``bytes`` are the work of one call, ``dtype`` names the arithmetic (``float16``): where they
         imply more than 110 % of the device's roof the clock is not to be believed. ``min_time`` and ``max_time`` are
         in seconds. A call shorter than 50 clock steps is timed several at a time, the cache being flushed before each
-        sample only. Raises Unfit: ``timing-not-credible``, ``throttled`` or ``shared``.
+        sample only. Samples begin when the device has been under load for 0.5 s (at most twice ``min_time``), and the
+        host queues them ahead. Raises Unfit: ``timing-not-credible``, ``throttled`` or ``shared``,
+        and RuntimeError where the work falls back to the host (a fast host is no record of the device).
         """
+        warned = on_host(fn, self.classify, self.stderr_text)
+        if warned is not None:
+            raise RuntimeError(f"work to be timed runs on the host: {warned}")
         self._check_fit("before")
-        clock = Clock(self._platform.event, self.synchronize, self._flusher() if flush_cache else None)
+        flush = self._flusher()
+        clock = Clock(self._platform.event, self.synchronize, flush if flush_cache else None, hold=flush)
         samples = clock.sample(fn, Plan(min_time=min_time, min_samples=min_samples, max_time=max(max_time, min_time)))
         self._check_fit("after")
         self._check_credible(sorted(samples)[len(samples) // 2], flops, bytes, dtype)
         return samples
 
-    def _flusher(self) -> Callable[[], None] | None:
+    def _flusher(self) -> Callable[[], object] | None:
         size = min(FLUSH_CACHES * self._platform.cache_bytes(self.index), FLUSH_LIMIT)
         if size <= 0:
             return None

@@ -13,53 +13,75 @@ from pytest_accel.stack.platform import DeviceEvent
 
 RESOLUTIONS = 50  # a sample shorter than 50 clock steps would carry more than 2 % of rounding
 IN_FLIGHT = 16  # samples queued between two waits: the host stays ahead of the device, the queue stays short
+QUEUE = 512  # launches a driver surely takes before it makes the host wait (CUDA: about 1024)
+LEAD = 1.5  # the device is held for 1.5 times what the host took to queue such a batch the last time
+LEAD_LIMIT = 5e3  # microseconds; a call that waits for the device itself gains nothing from a longer one
+WARM_BATCH = 1e4  # microseconds of work between two waits while warming up: a device that idles in between stays cool
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How long to sample. Seconds; ``max_time`` bounds slow calls, which still get ``few_samples``."""
+    """How long to sample. Seconds; ``max_time`` bounds slow calls, which still get ``few_samples``.
+
+    ``warm_least``: a device at its power limit slows down only after some load (an H200: by 10 % within 0.1 to 0.4 s), and
+    a median of samples from both sides of that step moves by 5 % between sessions. Twice ``min_time`` where that is
+    shorter; nothing on a host, which has no device to hold.
+    """
 
     min_time: float = 0.3
     min_samples: int = 15
     max_samples: int = 400
     max_time: float = 4.0
     few_samples: int = 3
-    warm_time: float = 0.5
+    warm_time: float = 0.75
+    warm_least: float = 0.5
     steady: float = 0.05
 
 
 @dataclass(frozen=True)
 class Clock:
-    """The three things that sampling needs of a device."""
+    """What sampling needs of a device.
+
+    ``flush`` empties its cache, before each sample. ``hold`` is a little work of the device's alone: as many of them as
+    needed go first in each batch, so that all samples are queued before the first begins. Else a short call is timed by
+    how fast the host launches it (a product of 10.5 us on an H200: 12 to 21 us from session to session).
+    """
 
     event: Callable[[], DeviceEvent]
     synchronize: Callable[[], None]
-    flush: Callable[[], None] | None = None
+    flush: Callable[[], object] | None = None
+    hold: Callable[[], object] | None = None
 
     def resolution_us(self) -> float:
         """Microseconds that two events with nothing between them are apart (median of 9): the smallest honest step."""
+        return max(self._median_us(lambda: None, 9), 0.05)
+
+    def _median_us(self, work: Callable[[], object], count: int) -> float:
         steps = []
-        for _ in range(9):
+        for _ in range(count):
             start, end = self.event(), self.event()
             start.record()
+            work()
             end.record()
             self.synchronize()
             steps.append(start.elapsed_ms(end) * 1e3)
-        return max(statistics.median(steps), 0.05)
+        return statistics.median(steps)
 
     def sample(self, fn: Callable[[], object], plan: Plan | None = None) -> list[float]:
         """Microseconds a call of ``fn``, one number a sample. Raises Unfit("timing-not-credible") for a time <= 0."""
         plan = plan or Plan()
-        once = self._warm_up(fn, plan)
+        lead = Lead(self._median_us(self.hold, 3) if self.hold is not None else None)
+        once = self._warm_up(fn, plan, lead)
         if once * 1e-6 > plan.max_time / (2 * plan.few_samples):
             calls = 1
         else:
             calls = max(1, math.ceil(RESOLUTIONS * self.resolution_us() / max(once, 1e-3)))
+        most = max(1, min(IN_FLIGHT, QUEUE // (calls + 3)))
         samples: list[float] = []
         began = time.perf_counter()
         while not self._enough(samples, time.perf_counter() - began, plan):
-            batch = 1 if once * calls > 1e5 else min(IN_FLIGHT, plan.max_samples - len(samples))
-            samples += self._batch(fn, calls, batch)
+            batch = 1 if once * calls > 1e5 else min(most, plan.max_samples - len(samples))
+            samples += self._batch(fn, calls, batch, lead)
         return samples
 
     @staticmethod
@@ -70,8 +92,10 @@ class Clock:
             return True
         return passed >= plan.min_time and len(samples) >= plan.min_samples
 
-    def _batch(self, fn: Callable[[], object], calls: int, count: int) -> list[float]:
+    def _batch(self, fn: Callable[[], object], calls: int, count: int, lead: Lead) -> list[float]:
         pairs: list[tuple[DeviceEvent, DeviceEvent]] = []
+        held = self._hold(lead, calls * count)
+        began = time.perf_counter()
         for _ in range(count):
             start, end = self.event(), self.event()
             if self.flush is not None:
@@ -81,22 +105,64 @@ class Clock:
                 fn()
             end.record()
             pairs.append((start, end))
+        lead.host_us = (time.perf_counter() - began) * 1e6 / (calls * count)
         self.synchronize()
+        if held is not None:  # anew each time: a device that was idle holds for longer than one under load
+            lead.hold_us = held[0].elapsed_ms(held[1]) * 1e3 / lead.count
         times = [start.elapsed_ms(end) * 1e3 / calls for start, end in pairs]
         for value in times:
             if not value > 0.0 or not math.isfinite(value):
                 raise Unfit("timing-not-credible", f"the device's clock says that a call took {value} us")
         return times
 
-    def _warm_up(self, fn: Callable[[], object], plan: Plan) -> float:
-        """Call ``fn`` until its time is steady; returns the last time of a call in microseconds."""
-        last = self._batch(fn, 1, 1)[0]  # compilation, allocation and clock ramp: never counted
+    def _hold(self, lead: Lead, calls: int) -> tuple[DeviceEvent, DeviceEvent] | None:
+        """Give the device work of its own for as long as the host takes to queue ``calls`` calls."""
+        lead.count = lead.holds(calls)
+        if lead.count == 0 or self.hold is None:
+            return None
+        start, end = self.event(), self.event()
+        start.record()
         began = time.perf_counter()
+        for _ in range(lead.count):
+            self.hold()
+        lead.launch_us = (time.perf_counter() - began) * 1e6 / lead.count
+        end.record()
+        return start, end
+
+    def _warm_up(self, fn: Callable[[], object], plan: Plan, lead: Lead) -> float:
+        """Call ``fn`` until its time is steady and the device is under load; returns the last time of a call in microseconds."""
+        last = self._batch(fn, 1, 1, lead)[0]  # compilation, allocation and clock ramp: never counted
         if last * 1e-6 > plan.warm_time:
-            return last
-        while time.perf_counter() - began < plan.warm_time:
-            now = statistics.median(self._batch(fn, 1, 3))
-            if abs(now - last) <= plan.steady * last:
+            return self._batch(fn, 1, 1, lead)[0]  # slow, or compiled just now
+        least = min(plan.warm_least, 2 * plan.min_time) if self.hold is not None else 0.0
+        began = time.perf_counter()
+        passed = 0.0
+        while passed < plan.warm_time:
+            count = min(max(3 if last < 1e5 else 1, int(WARM_BATCH / last)), IN_FLIGHT)
+            now = statistics.median(self._batch(fn, 1, count, lead))
+            passed = time.perf_counter() - began
+            if abs(now - last) <= plan.steady * last and passed >= least:
                 return now
             last = now
         return last
+
+
+@dataclass
+class Lead:
+    """How long the device must be held for the host to queue a batch. Microseconds, as the last batch showed them.
+
+    ``hold_us``: one hold on the device (None: there is no hold); ``launch_us``: the host's time for it; ``host_us``: the
+    host's time for one call; ``count``: holds before this batch.
+    """
+
+    hold_us: float | None
+    launch_us: float = 0.0
+    host_us: float = 0.0
+    count: int = 0
+
+    def holds(self, calls: int) -> int:
+        """The number of holds that go before ``calls`` calls."""
+        if self.hold_us is None:
+            return 0
+        gained = max(self.hold_us - self.launch_us, self.hold_us / 4, 1.0)
+        return min(math.ceil(min(LEAD * self.host_us * calls, LEAD_LIMIT) / gained), QUEUE)

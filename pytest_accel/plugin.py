@@ -43,7 +43,7 @@ def pytest_configure(config: pytest.Config) -> None:
         add_listed_suites(config)
 
 
-@pytest.hookimpl(optionalhook=True)
+@pytest.hookimpl(optionalhook=True, tryfirst=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     """``-n auto``: one worker for each visible device; on the host's own platform xdist's own count."""
     from pytest_accel.gate.workers import auto_workers

@@ -32,11 +32,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add_options(parser)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Register the markers, and the hooks that need the run's state."""
     for line in MARKERS:
         config.addinivalue_line("markers", line)
     config.pluginmanager.register(_Hooks(config), "accel-hooks")
+    if (config.getoption("accel_report", None) or config.getini("accel_report")) and not hasattr(config, "workerinput"):
+        from pytest_accel.gate.dry import is_dry, replace_old_results
+
+        if not is_dry(config):
+            replace_old_results(config)
     if config.getini("accel_suites") and not hasattr(config, "workerinput"):
         from pytest_accel.gate.lifecycle import add_listed_suites
 
@@ -157,8 +163,9 @@ class _Hooks:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """End the measuring process, record, write the results file, set the exit code."""
-        if self._life is not None:
-            self._life.finish(session, exitstatus)
+        wanted = self.config.getoption("accel_report", None) or self.config.getini("accel_report")
+        if self._life is not None or (wanted and not self.is_worker):
+            self.life.finish(session, exitstatus)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:

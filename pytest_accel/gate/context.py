@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_accel.errors import ConfigError, Problem
+from pytest_accel.gate.dry import results_target
 from pytest_accel.gate.options import Options, read_options
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class Gate:
                 self.options = read_options(config)
             except ConfigError as error:
                 self.problems.extend(error.problems)
-                self.options = Options()
+                self.options = Options(report=results_target(config))  # its exit code is written all the same
             now = datetime.datetime.now(datetime.timezone.utc)
             self.run = RunFacts(id=uuid.uuid4().hex[:16], started=now.isoformat(timespec="seconds"))
 

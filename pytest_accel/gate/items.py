@@ -10,6 +10,7 @@ import pytest
 
 from pytest_accel.errors import ConfigError
 from pytest_accel.gate.context import Gate, LoadedSuite, gate_of
+from pytest_accel.gate.dry import is_dry
 
 if TYPE_CHECKING:
     from _pytest._code.code import ExceptionInfo, TerminalRepr
@@ -31,9 +32,7 @@ class AccelFile(pytest.File):
         """The variants that are asked for here, then the baseline's entries that no variant stands for any more."""
         gate = gate_of(self.config)
         try:
-            if gate.machine.unfit is None and not (
-                gate.problems or gate.options.in_process or self.config.option.collectonly
-            ):
+            if gate.machine.unfit is None and not (gate.problems or gate.options.in_process or is_dry(self.config)):
                 gate.devices.start()  # now, so that loading torch overlaps collection; ended where it turns out not to be needed
             from pytest_accel.gate.loading import load_file
             from pytest_accel.gate.missing import entries_without_variant

@@ -31,6 +31,7 @@ class Ledger:
         self.config_errors: list[str] = []
         self.recorded: Any = None
         self.exit_code: int | None = None
+        self.written = False
         self.started = time.monotonic()
 
     def ask(self, asked: list[dict[str, Any]], elsewhere: Mapping[str, str]) -> None:
@@ -45,14 +46,17 @@ class Ledger:
         if payload is not None:
             self.stacks.update(payload.get("stacks", {}))
             self.config_errors.extend(payload.get("config", ()))
+            self.ordinary_failed = self.ordinary_failed or bool(payload.get("failed"))
             if payload.get("result") is not None:
                 self._book(CaseResult(**{**payload["result"], "worker": worker}))
                 return
-        if report.failed:
-            if report.when not in ("setup", "call", "teardown"):
-                self.crashed[report.nodeid] = worker
-            if report.nodeid not in self.asked or report.when == "teardown":
-                self.ordinary_failed = True
+        if not report.failed:
+            return
+        if report.when in ("setup", "call", "teardown"):
+            self.ordinary_failed = True
+            return
+        self.crashed[report.nodeid] = worker  # the worker died; a variant that was asked for gets its verdict from that
+        self.ordinary_failed = self.ordinary_failed or report.nodeid not in self.asked
 
     def _book(self, result: CaseResult) -> None:
         """The worst try of a variant is its verdict of the run."""
@@ -92,6 +96,9 @@ class Ledger:
         """Record, write the results file, and return the exit code. Called once, when every report is in."""
         results = self.ordered()
         if not results and not self.config_errors:
+            if status in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED) and self.elsewhere:
+                # all that was collected is for other machines; a machine that is not what was named says so first
+                status = 10 if self.gate.unfit is not None else int(pytest.ExitCode.NO_TESTS_COLLECTED)
             return self._leave(status, results)
         self._record(results, interrupted)
         from pytest_accel.verdict.summary import exit_code
@@ -127,6 +134,7 @@ class Ledger:
         target = self.gate.options.report
         if target is None:
             return
+        self.written = True
         from pytest_accel.files import dump_json, write_whole
         from pytest_accel.report.json_report import build
 
@@ -161,11 +169,12 @@ class Ledger:
         return newest_stack(self.gate, self.asked.values())
 
 
-def payload_of(gate: Gate, result: CaseResult | None, sent: set[str], config: list[str]) -> dict[str, Any]:
-    """What a pytest report carries to the ledger: the result, and each stack the first time it is named."""
-    if result is None:
-        return {"result": None, "config": config}
+def payload_of(gate: Gate, result: CaseResult, sent: set[str], config: list[str], failed: bool) -> dict[str, Any]:
+    """What a pytest report carries to the ledger: the result, and each stack the first time it is named.
+
+    ``failed``: the test failed by itself, whatever its checks say.
+    """
     named = {str(session["stack"]) for session in result.sessions}
     fresh = {name: gate.stacks[name] for name in named - sent if name in gate.stacks}
     sent.update(fresh)
-    return {"result": dict(vars(result)), "stacks": fresh, "config": config}
+    return {"result": dict(vars(result)), "stacks": fresh, "config": config, "failed": failed}

@@ -12,6 +12,7 @@ import pytest
 
 from pytest_accel.errors import ConfigError, Problem
 from pytest_accel.gate.context import Gate, gate_of
+from pytest_accel.gate.dry import is_dry
 from pytest_accel.gate.flow import Flow
 from pytest_accel.gate.items import AccelFailure, AccelItem
 from pytest_accel.gate.ledger import Ledger, payload_of
@@ -51,7 +52,7 @@ class Lifecycle:
         said = json.loads(path.read_text(encoding="utf-8"))
         if said["problems"] or (said["asked"] and self.gate.problems):
             raise pytest.UsageError(*_lines([*said["problems"], *map(str, self.gate.problems)]))
-        if not self.active and (said["asked"] or said["elsewhere"]):
+        if not self.active and (said["asked"] or said["nothing_else"]):
             self.active = True
             self.ledger.ask(said["asked"], said["elsewhere"])
             self.ledger.write(None, 11)
@@ -65,13 +66,10 @@ class Lifecycle:
         """Fix what is asked for; with configuration errors nothing is measured and the exit code is 4."""
         gate = self.gate
         try:
-            asked = [asked_record(gate, item) for item in session.items if is_ours(item)]
-            if asked:
-                _ = gate.unfit  # reads baselines of other hardware too, one of which may be broken
+            asked, elsewhere = self._asked(session)
         except ConfigError as error:
             gate.problems.extend(error.problems)
-            asked = []
-        elsewhere = {key: reason for suite in gate.suites.values() for key, reason in suite.elsewhere.items()}
+            asked, elsewhere = [], {}
         if self.is_worker:
             self._tell_controller(session, asked, elsewhere)
             return
@@ -79,12 +77,32 @@ class Lifecycle:
             gate.close()
             raise pytest.UsageError(*_lines([str(problem) for problem in gate.problems]))
         self.ledger.ask(asked, elsewhere)
-        self.active = bool(asked) or (bool(elsewhere) and not session.items)
+        self.active = bool(asked) or (bool(elsewhere) and (gate.unfit is not None or all(map(is_ours, session.items))))
         if not any(isinstance(item, AccelItem) for item in session.items):
             gate.close()
-        if self.active and not self.config.option.collectonly:
+        if self.active and not is_dry(self.config):
             self.ledger.write(None, 11)
             self.flow = Flow(gate, session)
+
+    def _asked(self, session: pytest.Session) -> tuple[list[dict[str, Any]], dict[str, str]]:
+        """What the run must account for, and what is for other machines: key by key, with the reason."""
+        from pytest_accel.gate.python_tests import not_here
+
+        gate = self.gate
+        asked: list[dict[str, Any]] = []
+        elsewhere = {key: reason for suite in gate.suites.values() for key, reason in suite.elsewhere.items()}
+        for item in session.items:
+            if not is_ours(item):
+                continue
+            record = asked_record(gate, item)
+            reason = None if isinstance(item, AccelItem) or not record["optional"] else not_here(gate, item)
+            if reason is None:
+                asked.append(record)
+            else:
+                elsewhere[record["key"]] = reason
+        if asked or elsewhere:
+            _ = gate.unfit  # reads baselines of other hardware too, one of which may be broken
+        return asked, elsewhere
 
     def _tell_controller(self, session: pytest.Session, asked: list[Any], elsewhere: dict[str, str]) -> None:
         gate = self.gate
@@ -102,7 +120,10 @@ class Lifecycle:
         if folder is not None:
             from pytest_accel.files import dump_json, write_whole
 
-            said = {"asked": asked, "elsewhere": elsewhere, "problems": problems}
+            nothing_else = (
+                gate.unfit is not None or all(map(is_ours, session.items)) if elsewhere and not problems else False
+            )
+            said = {"asked": asked, "elsewhere": elsewhere, "problems": problems, "nothing_else": nothing_else}
             write_whole(Path(folder) / f"asked-{gate.worker_id}.json", dump_json(said))
         self.active = bool(asked)
         self.flow = Flow(gate, session)
@@ -113,7 +134,7 @@ class Lifecycle:
 
     def header(self) -> list[str]:
         """The lines under "collected N items"; none where nothing accel was selected."""
-        if not self.active or self.config.option.collectonly:
+        if not self.active or is_dry(self.config):
             return []
         from pytest_accel.report.terminal import header
 
@@ -156,7 +177,10 @@ class Lifecycle:
         """What is known of an asked-for item."""
         return asked_record(self.gate, item)
 
-    def mark(self, report: pytest.TestReport, result: Any, duration: float | None = None) -> None:
+    def mark(
+        self, report: pytest.TestReport, result: Any, duration: float | None = None, own_failure: bool = False
+    ) -> None:
+        """Put a result on a report; ``own_failure``: the test failed by itself, whatever its checks say."""
         if duration is not None:
             report.duration = duration
         report.user_properties.extend([("accel_key", result.key), ("accel_verdict", result.verdict)])
@@ -164,7 +188,7 @@ class Lifecycle:
             report.outcome = "skipped"
             report.wasxfail = result.reason
         config, self.gate.problems_later = self.gate.problems_later, []
-        report.accel = payload_of(self.gate, result, self.sent_stacks, config)  # type: ignore[attr-defined]
+        report.accel = payload_of(self.gate, result, self.sent_stacks, config, own_failure)  # type: ignore[attr-defined]
 
     def book(self, report: pytest.TestReport) -> None:
         """Hand a report to the ledger."""
@@ -175,7 +199,9 @@ class Lifecycle:
 
     def interrupted_by(self, error: BaseException) -> None:
         """Note a Ctrl-C; a stop after so many failures is none."""
-        self.interrupted = not str(error).startswith("stopping after")
+        said = str(error)
+        by_pytest = type(error).__name__ == "Interrupted" and "during collection" not in said
+        self.interrupted = not by_pytest or "keyboard" in said
 
     # --- the end ------------------------------------------------------------------------------------------------------------
     def finish(self, session: pytest.Session, status: int) -> None:
@@ -184,7 +210,10 @@ class Lifecycle:
             self.gate.close()
             return
         self.gate.close()
-        if not self.active or self.config.option.collectonly:
+        if is_dry(self.config):
+            return
+        if not self.active:
+            self.ledger.write([], int(status))  # where --accel-report asks for a file, this run's code stands in it
             return
         self._read_journals()
         session.exitstatus = self.ledger.finish(int(status), interrupted=self.interrupted)
@@ -202,8 +231,10 @@ class Lifecycle:
 
     def summary(self, reporter: pytest.TerminalReporter) -> None:
         """The terminal's last word."""
-        if not self.active or self.is_worker or self.config.option.collectonly:
+        if not self.active or self.is_worker or is_dry(self.config):
             return
+        if not self.ledger.ordered() and not self.ledger.elsewhere and not self.ledger.config_errors:
+            return  # a marked test that checks nothing is an ordinary test
         from pytest_accel.report.terminal import summary
 
         summary(reporter, self.ledger, self.gate)
@@ -231,7 +262,7 @@ def add_listed_suites(config: pytest.Config) -> None:
 
 def _lines(problems: list[str]) -> list[str]:
     """pytest prints a usage error's arguments a line each, with ERROR before it."""
-    return [f"accel: {line}" for problem in problems for line in problem.splitlines()]
+    return [f"accel: {line}" for problem in dict.fromkeys(problems) for line in problem.splitlines()]
 
 
 __all__ = ["AccelFailure", "Lifecycle", "add_listed_suites"]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_accel.errors import Problem
 from pytest_accel.gate.context import gate_if_any
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ def arrange(gate: Gate, session: pytest.Session, items: list[pytest.Item]) -> No
     for item in items:
         if uses_accel(item):
             gate.problems.extend(marker_problems(item))
+    gate.problems.extend(_shared_keys(gate, items))
     try:
         added = orphans(gate, session, items)
     except ConfigError as error:
@@ -71,6 +73,24 @@ def arrange(gate: Gate, session: pytest.Session, items: list[pytest.Item]) -> No
         return 3 if uses_accel(item) else 2
 
     items.sort(key=place)
+
+
+def _shared_keys(gate: Gate, items: list[pytest.Item]) -> list[Problem]:
+    """Two tests that check under one key: the one's values would be judged against the other's."""
+    from pytest_accel.gate.python_tests import key_of
+
+    known: dict[str, str] = {}
+    problems = []
+    for item in items:
+        if not isinstance(item, pytest.Function) or "accel_check" not in item.fixturenames:
+            continue
+        key = key_of(gate, item)
+        other = known.setdefault(key, item.nodeid)
+        if other != item.nodeid:
+            path, line, _ = item.reportinfo()
+            what = f"{other} and {item.nodeid} have one baseline key, {key}: their parameters have the same values"
+            problems.append(Problem(what, "give each set of parameters a value of its own", str(path), (line or 0) + 1))
+    return problems
 
 
 def _select(session: pytest.Session, items: list[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:

@@ -31,6 +31,9 @@ def mark_python_report(
             result = _plain_result(life, item, "ENV", *life.gate.unfit)
             report.longrepr = _text(item, result)
             life.mark(report, result)
+        elif report.failed:
+            why = "its setup failed, so that it was not measured"
+            life.mark(report, _plain_result(life, item, "UNMEASURED", "setup-failed", why), own_failure=True)
         elif report.skipped and not getattr(report, "wasxfail", None):
             _mark_skipped(life, item, report)
         return
@@ -53,13 +56,10 @@ def mark_python_report(
         judged = _plain_result(life, item, "UNMEASURED", "config", str(problem))
     if judged is None:
         return
-    if own_failure:
-        life.ledger.ordinary_failed = life.ledger.ordinary_failed or not life.is_worker
-        report.user_properties.append(("accel_ordinary_failure", "1"))
-    elif report.outcome == "passed" and is_failure(judged, life.gate.options):
+    if not own_failure and report.outcome == "passed" and is_failure(judged, life.gate.options):
         report.outcome = "failed"
         report.longrepr = _text(item, judged)
-    life.mark(report, judged)
+    life.mark(report, judged, own_failure=own_failure)
 
 
 def _mark_skipped(life: Lifecycle, item: pytest.Item, report: pytest.TestReport) -> None:

@@ -188,12 +188,12 @@ def before(item: pytest.Item) -> None:
     reason = not_here(gate, item)
     if reason is not None:
         pytest.skip(reason)
+    if gate.unfit is not None:
+        from pytest_accel.gate.items import AccelFailure
+
+        code, why = gate.unfit
+        raise AccelFailure(f"ENV ({code}): {why}")
     item.stash.setdefault(CHECKS, Checks()).begin()
-
-
-def unfit(item: pytest.Item) -> tuple[str, str] | None:
-    """ENV for a test that needs the accelerator on a machine that may not judge."""
-    return gate_of(item.config).unfit
 
 
 def check(item: pytest.Item, name: str, value: Any, words: Mapping[str, Any]) -> None:

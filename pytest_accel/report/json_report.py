@@ -30,15 +30,31 @@ def build(
 ) -> dict[str, Any]:
     """The whole document; values are plain, non-finite numbers are still floats (the writer encodes them)."""
     stack = stack_of(probe, results, stacks)
+    moved = changed(baseline.get("stack") or {}, stack, measured=any(result.sessions for result in results))
     return {
         "schema": SCHEMA,
         "run": {**run, "argv": [mask(str(argument)) for argument in run["argv"]]},
         "stack": stack,
-        "baseline": {**baseline, "changed": changed(baseline.get("stack") or {}, stack)},
+        "baseline": {
+            **baseline,
+            "changed": moved,
+        },
         "summary": summary(results, elsewhere, allow_new=allow_new, recording=recording),
         "stacks": {name: dict(stacks[name]) for name in sorted(stacks)},
         "cases": [case(result) for result in results],
     }
+
+
+def unfinished(argv: Sequence[str]) -> dict[str, Any]:
+    """A results file for a run that has only begun: exit code 11 (incomplete) until the run itself says otherwise."""
+    return build(
+        run={"id": "", "started": "", "seconds": 0.0, "argv": list(argv), "exit_code": 11},
+        probe=None,
+        results=[],
+        stacks={},
+        baseline={"path": "", "stack": {}},
+        elsewhere=0,
+    )
 
 
 def stack_of(
@@ -60,14 +76,19 @@ def stack_of(
     }
 
 
-def changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """What differs between two stacks, as ``part.name: [old, new]``; a part that one side does not hold is not compared."""
+def changed(old: Mapping[str, Any], new: Mapping[str, Any], measured: bool = True) -> dict[str, list[Any]]:
+    """What differs between two stacks, as ``part.name: [old, new]``; a part that one side does not hold is not compared.
+
+    ``measured`` false: the new one is a probe's, which knows less than a measuring process: only versions in both compare.
+    """
     differences: dict[str, list[Any]] = {}
     for part in ("hardware", "settings", "versions"):
         before, after = old.get(part) or {}, new.get(part) or {}
         if not before or not after:
             continue
-        for name in sorted(set(before) | set(after)):
+        if not measured and part != "versions":
+            continue
+        for name in sorted(set(before) | set(after) if measured else set(before) & set(after)):
             if before.get(name) != after.get(name):
                 differences[f"{part}.{name}"] = [before.get(name), after.get(name)]
     return differences

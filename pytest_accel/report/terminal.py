@@ -81,7 +81,9 @@ def summary(reporter: pytest.TerminalReporter, ledger: Any, gate: Any) -> None:
     counts = sorted(facts["verdicts"].items(), key=lambda pair: -Verdict(pair[0]).badness)
     reporter.write_line(", ".join(f"{count} {name}" for name, count in counts) or "nothing was asked for")
     baseline = ledger.baseline_facts()
-    moved = changed(baseline.get("stack") or {}, stack_of(gate.machine.probe, results, ledger.stacks))
+    measured = any(result.sessions for result in results)
+    now = stack_of(gate.machine.probe, results, ledger.stacks)
+    moved = changed(baseline.get("stack") or {}, now, measured)
     for line in diff_lines(moved):
         reporter.write_line(f"changed against the baseline: {line}")
     for error in ledger.config_errors:

@@ -10,7 +10,7 @@ import pytest
 PLAIN = "def test_a():\n    pass\ndef test_b():\n    assert 0\n"
 
 
-@pytest.mark.parametrize("arguments", [[], ["-q"], ["-n", "2"], ["-x"]])
+@pytest.mark.parametrize("arguments", [[], ["-q"], ["-n", "1"], ["-x"]])
 def test_a_run_without_accel_items_is_the_same_with_and_without_the_plugin(pytester, arguments):
     pytester.makepyfile(test_plain=PLAIN)
 

@@ -1,0 +1,142 @@
+"""Ways in which a run that measured nothing, or another thing than asked, once ended green."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+ONE = "- {name: a, workload: 'work:constant'}"
+
+
+@pytest.mark.parametrize(
+    ("break_it", "arguments", "code"),
+    [
+        (lambda p: p.write("bad.accel.yaml", "cases: ["), [], 4),
+        (lambda p: None, ["-k", "zz"], 5),
+        (lambda p: None, ["no/such/path"], 4),
+        (lambda p: None, ["--accel-tier=zz"], 4),
+        (lambda p: p.write("conftest.py", "def pytest_configure(config):\n    raise RuntimeError('x')\n"), [], None),
+    ],
+)
+def test_an_old_green_results_file_does_not_outlive_a_run_that_went_wrong(project, break_it, arguments, code):
+    project.suite(ONE)
+    project.record()
+    assert project.run().ret == 0
+    assert project.results["run"]["exit_code"] == 0
+    break_it(project)
+    result = project.run(*arguments)
+    assert result.ret != 0
+    assert project.results["run"]["exit_code"] != 0
+    if code is not None:
+        assert (result.ret, project.results["run"]["exit_code"]) == (code, code)
+
+
+@pytest.mark.parametrize("option", ["--collect-only", "--fixtures", "--fixtures-per-test"])
+def test_listing_something_measures_nothing_and_leaves_the_results_alone(project, option):
+    project.suite(ONE)
+    project.record()
+    before = (project.path / "results.json").read_bytes()
+    result = project.run(option)
+    assert result.ret == 0
+    assert "exit code" not in result.stdout.str()
+    assert (project.path / "results.json").read_bytes() == before
+
+
+def test_a_results_file_that_cannot_be_written_is_told_before_anything_is_measured(project):
+    project.suite(ONE)
+    result = project.run("--accel-report=/proc/r.json")
+    assert result.ret == 4
+    text = result.stdout.str() + result.stderr.str()
+    assert "/proc/r.json" in text
+    assert "Traceback" not in text
+
+
+@pytest.mark.parametrize("workers", [[], ["-n", "2"]])
+def test_a_marked_test_on_a_machine_without_the_named_platform_is_env_also_without_fixtures(project, workers):
+    project.write("test_it.py", "import pytest\n@pytest.mark.accel('cuda')\ndef test_norm():\n    pass\n")
+    assert project.run(*workers, accel="cuda").ret == 10
+
+
+def test_too_few_devices_is_env_also_where_nothing_is_for_this_machine(project):
+    project.suite("- {name: a, workload: 'work:constant', requires: {platform: cuda}}")
+    project.write("test_plain.py", "def test_a():\n    pass\n")
+    assert project.run("--accel-devices=4").ret == 10
+
+
+@pytest.mark.parametrize("workers", [[], ["-n", "2"]])
+def test_python_tests_that_are_all_for_other_machines_are_nothing_asked(project, workers):
+    project.write("test_it.py", "import pytest\n@pytest.mark.accel('cuda')\ndef test_norm(accel):\n    pass\n")
+    result = project.run(*workers)
+    assert result.ret == 5
+    assert project.results["summary"]["elsewhere"] == 1
+
+
+def test_a_marked_test_that_checks_nothing_is_an_ordinary_test(project):
+    project.write("test_it.py", "import pytest\n@pytest.mark.accel\ndef test_a():\n    pass\n")
+    result = project.run()
+    assert result.ret == 0
+    assert "NOTHING ASKED" not in result.stdout.str()
+
+
+@pytest.mark.parametrize("workers", [[], ["-n", "2"]])
+@pytest.mark.parametrize("body", ["assert 0", "accel_check('y', 1, better='equal'); assert 0"])
+def test_a_marked_test_that_fails_by_itself_is_exit_code_1_beside_passing_checks(project, body, workers):
+    good = "def test_good(accel_check):\n    accel_check('x', 1, better='equal')\n"
+    project.write("test_it.py", good)
+    project.record()
+    project.write("test_it.py", f"{good}import pytest\n@pytest.mark.accel\ndef test_bad(accel_check):\n    {body}\n")
+    assert project.run("--accel-allow-new", *workers).ret == 1
+
+
+def test_a_check_whose_set_up_fails_is_exit_code_1_and_says_so(project):
+    project.write(
+        "test_it.py",
+        """
+        import pytest, os
+        @pytest.fixture
+        def data():
+            assert not os.path.exists("broken")
+        def test_it(data, accel_check):
+            accel_check("x", 1, better="equal")
+        """,
+    )
+    project.record()
+    (project.path / "broken").touch()
+    assert project.run().ret == 1
+    assert set(project.codes().values()) == {"setup-failed"}
+
+
+def test_two_tests_of_one_key_are_refused(project):
+    project.write(
+        "test_it.py",
+        """
+        import pytest
+        @pytest.mark.parametrize("v", [1, 1], ids=["a", "b"])
+        def test_it(accel_check, v):
+            accel_check("x", 1.0, better="equal")
+        """,
+    )
+    result = project.run("--accel-record=new")
+    assert result.ret == 4
+    assert "test_it[a]" in result.stderr.str() + result.stdout.str()
+    assert project.baseline_bytes() == {}
+
+
+def test_stepwise_keeps_the_code_of_its_verdicts(project):
+    project.suite(
+        "- {name: a, workload: 'work:value', params: {name: a}, metrics: {time: {better: lower, worse_by: 10%}}}"
+    )
+    project.record()
+    project.state(a=2.0)
+    arguments = ["-p", "stepwise", "-p", "cacheprovider", "--sw"]
+    assert project.run(*arguments).ret == 1
+
+
+def test_what_the_probe_does_not_know_is_not_called_changed(project):
+    project.suite(ONE)
+    project.record()
+    project.suite("- {name: b, workload: 'work:constant'}")
+    project.run("-k", "s/a")
+    assert project.verdicts() == {"s/a": "MISSING"}
+    assert json.dumps(project.results["baseline"]["changed"]) == "{}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from pytest_accel import __version__
 from pytest_accel.errors import ConfigError
@@ -29,8 +30,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0  # the reader of our output has gone, as `| head` does
 
 
+class _Parser(argparse.ArgumentParser):
+    """argparse's parser with the exit code that a wrong argument has everywhere in pytest-accel."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong and end with code 4."""
+        self.print_usage(sys.stderr)
+        self.exit(EXIT_CONFIG, f"{self.prog}: {message}\n")
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="pytest-accel",
         description="May this upgrade go live? The gate itself is pytest: see `pytest --help`, group accel.",
     )

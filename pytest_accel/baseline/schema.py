@@ -192,6 +192,8 @@ class _Reader:
         tombstone = data.get("tombstone")
         if tombstone is not None:
             self.expect(tombstone, Mapping, f"{where}.tombstone", key)
+        if not sessions and not faults and tombstone is None:
+            self.fail(f"{where}.sessions", "is empty: an entry holds at least one accepted session", key)
         promotions = self.expect(data.get("promotions", []), list, f"{where}.promotions", key)
         for index, promotion in enumerate(promotions):
             self.expect(promotion, Mapping, f"{where}.promotions[{index}]", key)

@@ -7,7 +7,7 @@ import json
 import os
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pytest_accel.gate.devices import Devices
     from pytest_accel.runner.journal import Journal
     from pytest_accel.stack.platform import Platform
-    from pytest_accel.stack.types import Device, Machine
+    from pytest_accel.stack.types import Device, Finding, Machine
     from pytest_accel.suite.types import Variant
     from pytest_accel.verdict.types import Entry, Rule
 
@@ -54,6 +54,7 @@ class LoadedSuite:
     baselines: Path
     variants: list[Variant] = field(default_factory=list)
     elsewhere: dict[str, str] = field(default_factory=dict)
+    other_tiers: int = 0
     all_keys: set[str] = field(default_factory=set)
     rules: dict[Any, dict[str, Rule]] = field(default_factory=dict)
 
@@ -71,6 +72,7 @@ class Gate:
         self.problems: list[Problem] = []
         self.suites: dict[str, LoadedSuite] = {}
         self.narrowed = False
+        self.findings: tuple[Finding, ...] = ()
         self._last_stack: tuple[Mapping[str, Any], str] | None = None
         self.problems_later: list[str] = []
         self.stacks: dict[str, Mapping[str, Any]] = {}
@@ -92,11 +94,22 @@ class Gate:
     # --- the machine ---------------------------------------------------------------------------------------------------
     @cached_property
     def machine(self) -> Machine:
-        """The platform to judge on, found without initialising a device."""
+        """The platform to judge on, found without initialising a device, with what doctor's rules say of it.
+
+        A finding of severity error makes the machine unfit: what is measured on it would not be the stack that is meant.
+        """
         from pytest_accel.stack.choose import choose
+        from pytest_accel.stack.doctor import examine_machine
         from pytest_accel.stack.host import Host
 
-        return choose(self.options.accel, Host(), self.options.devices)
+        host = Host()
+        machine = choose(self.options.accel, host, self.options.devices)
+        self.findings = tuple(examine_machine(machine, host))
+        wrong = next((found for found in self.findings if found.severity == "error"), None)
+        if machine.unfit is None and wrong is not None:
+            mend = f"; to mend it: {wrong.mend}" if wrong.mend else ""
+            machine = replace(machine, unfit=(wrong.code, f"{wrong.message}{mend}"))
+        return machine
 
     @cached_property
     def platform(self) -> Platform:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +69,8 @@ class Lifecycle:
         gate = self.gate
         try:
             asked, elsewhere = self._asked(session)
+            if gate.options.record is not None:
+                gate.problems.extend(unwritable({str(record["baselines"]) for record in asked}))
         except ConfigError as error:
             gate.problems.extend(error.problems)
             asked, elsewhere = [], {}
@@ -146,6 +150,8 @@ class Lifecycle:
             elsewhere=len(self.ledger.elsewhere),
             tier=self.gate.options.tier,
             baseline=baseline,
+            other_tiers=sum(suite.other_tiers for suite in self.gate.suites.values()),
+            findings=self.gate.findings,
         )
 
     # --- running ------------------------------------------------------------------------------------------------------------
@@ -258,6 +264,21 @@ def add_listed_suites(config: pytest.Config) -> None:
     except ConfigError as error:
         raise pytest.UsageError(*_lines([str(error)])) from None
     config.args.extend(path for path in listed if path not in config.args)
+
+
+def unwritable(folders: Iterable[str]) -> list[Problem]:
+    """Baselines folders that a recording run could not write to, told before anything is measured."""
+    problems = []
+    for folder in sorted(folders):
+        existing = Path(folder)
+        while not existing.exists() and existing != existing.parent:
+            existing = existing.parent
+        if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+            what = f"--accel-record: {folder} cannot be written to"
+            problems.append(
+                Problem(what, "give a folder that you may write to (--accel-baselines DIR), or do not record")
+            )
+    return problems
 
 
 def _lines(problems: list[str]) -> list[str]:

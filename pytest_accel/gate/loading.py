@@ -28,6 +28,7 @@ def load_file(gate: Gate, path: Path) -> LoadedSuite:
         if problem is not None:
             problems.append(problem)
         if variant.tier not in wanted:
+            loaded.other_tiers += 1
             continue
         reason = why_not_here(gate, variant)
         if reason is None:

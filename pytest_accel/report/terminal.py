@@ -14,7 +14,7 @@ from pytest_accel.verdict.types import Verdict
 if TYPE_CHECKING:
     import pytest
 
-    from pytest_accel.stack.types import Machine
+    from pytest_accel.stack.types import Finding, Machine
 
 SHOWN = ("driver", "toolkit", "torch")
 MOST_ROWS = 40
@@ -28,6 +28,8 @@ def header(
     elsewhere: int,
     tier: str,
     baseline: Mapping[str, Any],
+    other_tiers: int = 0,
+    findings: Sequence[Finding] = (),
 ) -> list[str]:
     """The lines before the first test: where this runs, on what, against what, and how much is asked for."""
     probe = machine.probe
@@ -49,7 +51,11 @@ def header(
         lines.append(f"accel: baseline {path}; " + ("; ".join(diff_lines(moved)) if moved else "same versions as now"))
     else:
         lines.append(f"accel: baseline {path}; nothing accepted there yet")
-    lines.append(f"accel: asked for {asked} variant(s) of tier {tier}; {elsewhere} for other machines")
+    lines += [
+        f"accel: {found.severity} {found.code}: {found.message}" for found in findings if found.severity == "warning"
+    ]
+    higher = f"; {other_tiers} of other tiers, not asked for" if other_tiers else ""
+    lines.append(f"accel: asked for {asked} variant(s) of tier {tier}; {elsewhere} for other machines{higher}")
     return lines
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 from pytest_accel.runner.types import Metric
 
+LONGEST_WORD = 1000  # a metric's word is compared and stored; longer texts belong into accel.note
+
 
 class BadReturn(Exception):
     """The workload returned something else than metrics; the message says what and how to mend."""
@@ -35,6 +37,8 @@ def metrics_of(returned: object) -> dict[str, Metric]:
 def _metric(name: str, value: object) -> Metric:
     value = _plain(value)
     if isinstance(value, str):
+        if len(value) > LONGEST_WORD:
+            raise BadReturn(f"metric '{name}' is a text of {len(value)} characters; a word has at most {LONGEST_WORD}")
         return str.__str__(value)  # not str(): an enum would answer with its own name
     number = _number(value)
     if number is not None:

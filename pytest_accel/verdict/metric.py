@@ -233,7 +233,7 @@ def _number(name: str, rule: Rule, value: Word, base: Word) -> Finding:
     if new is None or old is None:
         return _word(name, rule, value, base)
     allowed = allowance(rule, old)
-    limit = limit_of(rule, old, allowed)
+    limit = limit_of(rule, old, -allowed if rule.better == "equal" and new < old else allowed)
     change = relative_change(new, old)
     by = f" ({share(change)})" if change is not None else ""
     until = f", limit {show(limit, rule.unit)}" if limit is not None and rule.better != "equal" else ""

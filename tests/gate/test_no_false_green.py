@@ -140,3 +140,28 @@ def test_what_the_probe_does_not_know_is_not_called_changed(project):
     project.run("-k", "s/a")
     assert project.verdicts() == {"s/a": "MISSING"}
     assert json.dumps(project.results["baseline"]["changed"]) == "{}"
+
+
+def test_a_baselines_folder_that_cannot_be_written_is_told_before_anything_is_measured(project):
+    project.suite(ONE)
+    project.write("baselines", "a file in its place")
+    result = project.run("--accel-record=new")
+    assert result.ret == 4
+    assert "baselines" in result.stderr.str() + result.stdout.str()
+
+
+def test_an_entry_without_sessions_is_a_damaged_file_and_not_a_new_variant(project):
+    project.suite(ONE)
+    project.record()
+    path = project.baseline_file()
+    data = json.loads(path.read_text())
+    data["entries"]["s/a"]["sessions"] = []
+    path.write_text(json.dumps(data))
+    assert project.run("--accel-record=new").ret == 4
+    assert json.loads(path.read_text()) == data
+
+
+def test_variants_of_other_tiers_are_counted_in_the_header(project):
+    project.suite(f"{ONE}\n- {{name: b, workload: 'work:constant', tier: full}}")
+    result = project.run("--accel-allow-new")
+    result.stdout.fnmatch_lines(["*asked for 1 variant(s) of tier gate*1 of other tiers*"])

@@ -7,10 +7,11 @@ import sys
 
 DEVICE_PROBE = """
 import torch
+torch.manual_seed(0)
 device = torch.device("npu", 0)
 model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.LayerNorm(8), torch.nn.Linear(8, 1)).to(device)
 optimizer = torch.optim.AdamW(model.parameters())
-scaler = torch.amp.GradScaler("npu")
+scaler = torch.amp.GradScaler("npu", init_scale=1024.0)
 for _ in range(2):
     with torch.autocast("npu", dtype=torch.float16):
         out = model(torch.randn(5, 4, device=device))
@@ -20,7 +21,7 @@ for _ in range(2):
     scaler.scale(loss).backward()
     scaler.step(optimizer)
     scaler.update()
-assert scaler.get_scale() == 65536.0
+assert scaler.get_scale() == 1024.0  # of 65536, random weights overflow now and then, rightly
 assert torch.accelerator.current_accelerator().type == "npu"
 for stray in (lambda: torch.ones(3, device=device) + torch.ones(3), lambda: torch.ones(3, device=device).numpy()):
     try:

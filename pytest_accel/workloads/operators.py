@@ -10,7 +10,7 @@ from pytest_accel.measure import accuracy, fallback, tolerances
 from pytest_accel.measure.fallback import FallbackWatch, dispatched, spent
 from pytest_accel.stack.types import ErrorKind
 from pytest_accel.workloads import magnitudes, opinfo
-from pytest_accel.workloads.builtin import STATUS
+from pytest_accel.workloads.catalog.shared import STATUS
 from pytest_accel.workloads.inputs import torch_dtype
 from pytest_accel.workloads.ties import comparable
 

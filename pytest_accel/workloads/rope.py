@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_accel.measure.accuracy import one_thread, ulp
 from pytest_accel.measure.types import BadArguments
-from pytest_accel.workloads.builtin import BANDS
+from pytest_accel.workloads.catalog.precision import BANDS
 from pytest_accel.workloads.inputs import FLOATS, positive, torch_dtype
 
 if TYPE_CHECKING:

@@ -77,7 +77,7 @@ def _recordable(case: Any, data: Mapping[str, Any], path: Path) -> Recordable:
             verdict=case["verdict"],
             code=case.get("code", ""),
             metrics=decode(case["metrics"]),
-            rules=record.get("rules", {}),
+            rules=decode(record.get("rules", {})),
             sessions=[_session(session, data) for session in record.get("sessions", [])],
         )
     except (KeyError, TypeError, AttributeError) as error:

@@ -136,9 +136,21 @@ class Ledger:
             return
         self.written = True
         from pytest_accel.files import dump_json, write_whole
+
+        document = self.document(results, code)
+        try:
+            Path(target).parent.mkdir(parents=True, exist_ok=True)
+            write_whole(Path(target), dump_json(document))
+        except OSError as error:
+            self.config_errors.append(f"--accel-report: {target} cannot be written: {error.strerror or error}")
+            self.exit_code = int(pytest.ExitCode.USAGE_ERROR)
+            print(f"accel: {self.config_errors[-1]}", file=sys.stderr)
+
+    def document(self, results: list[CaseResult] | None, code: int) -> dict[str, Any]:
+        """The results document as it stands now; ``results`` None: of whatever is booked."""
         from pytest_accel.report.json_report import build
 
-        document = build(
+        return build(
             run={
                 "id": self.gate.run.id,
                 "started": self.gate.run.started,
@@ -154,13 +166,6 @@ class Ledger:
             allow_new=self.gate.options.allow_new,
             recording=self.gate.options.record is not None,
         )
-        try:
-            Path(target).parent.mkdir(parents=True, exist_ok=True)
-            write_whole(Path(target), dump_json(document))
-        except OSError as error:
-            self.config_errors.append(f"--accel-report: {target} cannot be written: {error.strerror or error}")
-            self.exit_code = int(pytest.ExitCode.USAGE_ERROR)
-            print(f"accel: {self.config_errors[-1]}", file=sys.stderr)
 
     def baseline_facts(self) -> dict[str, Any]:
         """Where the baselines are, and the newest stack that the asked-for entries were measured on."""

@@ -29,6 +29,7 @@ class Lifecycle:
         self.gate: Gate = gate_of(config)
         self.ledger = Ledger(self.gate)
         self.flow: Flow | None = None
+        self.published: list[str] = []
         self.interrupted = False
         self.sent_stacks: set[str] = set()
         self.scratch: str | None = None
@@ -87,6 +88,16 @@ class Lifecycle:
         if self.active and not is_dry(self.config):
             self.ledger.write(None, 11)
             self.flow = Flow(gate, session)
+            self._set_aside(session)
+
+    def _set_aside(self, session: pytest.Session) -> None:
+        listener = self.config.pluginmanager.get_plugin("allure_listener")
+        if listener is not None:
+            from pytest_accel.gate.publish import AllureAside
+
+            aside = AllureAside(self.config, listener)
+            aside.before(session.items[0] if session.items else None)
+            self.config.pluginmanager.register(aside, "accel-allure-aside")
 
     def _asked(self, session: pytest.Session) -> tuple[list[dict[str, Any]], dict[str, str]]:
         """What the run must account for, and what is for other machines: key by key, with the reason."""
@@ -131,6 +142,7 @@ class Lifecycle:
             write_whole(Path(folder) / f"asked-{gate.worker_id}.json", dump_json(said))
         self.active = bool(asked)
         self.flow = Flow(gate, session)
+        self._set_aside(session)
         if any(not isinstance(item, AccelItem) for item in session.items if is_ours(item)):
             from pytest_accel.gate.workers import narrow_to_device
 
@@ -178,6 +190,8 @@ class Lifecycle:
             from pytest_accel.gate.python_reports import mark_python_report
 
             mark_python_report(self, item, call, report)
+        if report.user_properties and hasattr(report, "accel"):
+            item.user_properties[:] = report.user_properties  # JUnit takes those of the teardown's report
 
     def ledger_record(self, item: pytest.Item) -> dict[str, Any]:
         """What is known of an asked-for item."""
@@ -189,7 +203,9 @@ class Lifecycle:
         """Put a result on a report; ``own_failure``: the test failed by itself, whatever its checks say."""
         if duration is not None:
             report.duration = duration
-        report.user_properties.extend([("accel_key", result.key), ("accel_verdict", result.verdict)])
+        from pytest_accel.gate.publish import properties_of
+
+        report.user_properties.extend(properties_of(result))
         if result.verdict == "WAIVED":
             report.outcome = "skipped"
             report.wasxfail = result.reason
@@ -223,6 +239,10 @@ class Lifecycle:
             return
         self._read_journals()
         session.exitstatus = self.ledger.finish(int(status), interrupted=self.interrupted)
+        from pytest_accel.gate.publish import publish
+
+        code = int(session.exitstatus)
+        self.published = publish(self.config, self.gate.options, self.ledger.document(None, code))
 
     def _read_journals(self) -> None:
         """Learn what was started and never ended in a worker that died."""
@@ -244,6 +264,8 @@ class Lifecycle:
         from pytest_accel.report.terminal import summary
 
         summary(reporter, self.ledger, self.gate)
+        for line in self.published:
+            reporter.write_line(line)
 
     def close(self) -> None:
         """Leave nothing behind."""

@@ -31,6 +31,9 @@ class Options:
     in_process: bool = False
     suites: tuple[str, ...] = ()
     lock_wait: float = DEFAULT_LOCK_WAIT
+    history: str | None = None
+    notify: str | None = None
+    notify_format: str = "json"
     explicit: bool = False
 
 
@@ -45,6 +48,9 @@ _HELP = {
     "accel_tier": "smoke, gate or full; a tier includes those before it (default: gate)",
     "accel_report": "write the results as JSON to FILE",
     "accel_sessions": "at most N fresh processes for a variant that needs statistics (default: 3)",
+    "accel_history": "store the run in SQL: a SQLAlchemy URL, or the path of a SQLite file",
+    "accel_notify": "command that gets a message about a red run on its standard input, such as a webhook's curl",
+    "accel_notify_format": "form of that message (default: json)",
     "accel_in_process": "run workloads in the pytest process, for --pdb and coverage: UNMEASURED, never recorded",
 }
 
@@ -66,6 +72,9 @@ def add_options(parser: pytest.Parser) -> None:
     option("accel_tier", metavar="{smoke,gate,full}")
     option("accel_report", metavar="FILE")
     option("accel_sessions", metavar="N")
+    option("accel_history", metavar="URL")
+    option("accel_notify", metavar="COMMAND")
+    option("accel_notify_format", metavar="{json,slack,wecom,dingtalk}")
     option("accel_in_process", action="store_true")
     for name, text in _HELP.items():
         parser.addini(name, text, default=None)
@@ -144,6 +153,10 @@ def read_options(config: pytest.Config) -> Options:
         base = config.invocation_params.dir if given or ini_path is None else ini_path.parent
         return os.path.normpath(os.path.join(base, os.path.expanduser(str(value))))
 
+    def history() -> str | None:
+        value, _ = raw("accel_history")
+        return str(value) if value is not None and "://" in str(value) else path("accel_history")
+
     from pytest_accel.stack.registry import names
 
     platform = choice("accel", ("auto", *names()), "auto")
@@ -174,6 +187,9 @@ def read_options(config: pytest.Config) -> Options:
         in_process=flag("accel_in_process"),
         suites=listed_suites(config),
         lock_wait=wait,
+        history=history(),
+        notify=str(raw("accel_notify")[0]) if raw("accel_notify")[0] else None,
+        notify_format=choice("accel_notify_format", ("json", "slack", "wecom", "dingtalk"), "json") or "json",
         explicit=raw("accel")[0] is not None,
     )
     if problems:

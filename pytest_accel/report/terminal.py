@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_accel.report.json_report import changed, stack_of
 from pytest_accel.report.json_report import summary as summarise
 from pytest_accel.report.text import metric_line, number
-from pytest_accel.report.types import CaseResult
+from pytest_accel.report.types import OTHER_DEVICE, CaseResult
 from pytest_accel.verdict.types import Verdict
 
 if TYPE_CHECKING:
@@ -86,6 +86,12 @@ def summary(reporter: pytest.TerminalReporter, ledger: Any, gate: Any) -> None:
     )
     counts = sorted(facts["verdicts"].items(), key=lambda pair: -Verdict(pair[0]).badness)
     reporter.write_line(", ".join(f"{count} {name}" for name, count in counts) or "nothing was asked for")
+    apart = sum(result.notes.get("baseline_device") == OTHER_DEVICE for result in results)
+    if apart:
+        reporter.write_line(
+            f"{apart} timed variant(s) judged against sessions of another physical device of this model: limits are wider by "
+            "how far healthy ones differ; record on this device too (--accel-record=add) for the full power"
+        )
     baseline = ledger.baseline_facts()
     measured = any(result.sessions for result in results)
     now = stack_of(gate.machine.probe, results, ledger.stacks)
@@ -98,9 +104,29 @@ def summary(reporter: pytest.TerminalReporter, ledger: Any, gate: Any) -> None:
     _notable(reporter, results)
     if ledger.recorded:
         for record in ledger.recorded:
-            reporter.write_line(recorded_line(record))
+            for line in recorded_lines(record):
+                reporter.write_line(line)
     if gate.options.report:
         reporter.write_line(f"results: {gate.options.report}")
+
+
+def recorded_lines(record: Any) -> list[str]:
+    """What recording did, and a line for each reason for which something was not stored."""
+    return [
+        recorded_line(record),
+        *_by_reason("not added", record.not_added),
+        *_by_reason("left out", record.left_out),
+    ]
+
+
+def _by_reason(what: str, reasons: Mapping[str, str]) -> list[str]:
+    keys: dict[str, list[str]] = {}
+    for key, why in reasons.items():
+        keys.setdefault(why, []).append(key)
+    return [
+        f"{what}: {why} ({', '.join(named[:3])}{f', … {len(named)} in all' if len(named) > 3 else ''})"
+        for why, named in keys.items()
+    ]
 
 
 def recorded_line(record: Any) -> str:

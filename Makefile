@@ -49,6 +49,10 @@ $(VENV)/.gate: $(VENV)/.torch pyproject.toml
 
 $(VENV)/.test: $(VENV)/.gate
 	$(BIN)/python -m pip install --quiet -e ".[test,cuda]"
+	@if command -v npm >/dev/null; then \
+	  npm install --silent --no-fund --no-audit --prefix $(VENV)/node allure@3 >/dev/null 2>&1 \
+	    || echo "Allure's generator cannot be installed: its test will be skipped"; \
+	fi
 	@touch $@
 
 clean:

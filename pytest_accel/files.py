@@ -10,18 +10,18 @@ import math
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
 from pytest_accel.errors import ConfigError
+from pytest_accel.places import MOST_DIGITS, faults, line_of
+
+__all__ = ["RESTORE", "decode", "dump_json", "dumps", "encode", "line_of", "parse_json", "read_text", "write_whole"]
 
 RESTORE = "restore the file from version control, or delete it on purpose and record or write it again"
 _BOMS = ((b"\xff\xfe\0\0", "UTF-32"), (b"\0\0\xfe\xff", "UTF-32"), (b"\xff\xfe", "UTF-16"), (b"\xfe\xff", "UTF-16"))
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+')
 _MARKER = re.compile(r"^(<{7}|={7}|>{7}|\|{7})(?: .*)?\r?$", re.MULTILINE)
-_MOST_DIGITS = 308  # an integer of more digits is no float, and Python refuses to read one of over 4300
 
 
 def read_text(path: str | Path) -> str:
@@ -58,13 +58,6 @@ def parse_json(text: str, path: str | Path) -> Any:
         )
     except (ValueError, RecursionError) as error:
         _explain(text, path, error)
-
-
-def line_of(text: str, key: str) -> int | None:
-    """The line in JSON ``text`` on which the key first stands, for messages; None where it does not."""
-    at = re.search(re.escape(json.dumps(key, ensure_ascii=False)) + r"\s*:", text)
-    at = at or re.search(re.escape(json.dumps(key)) + r"\s*:", text)
-    return text.count("\n", 0, at.start()) + 1 if at else None
 
 
 def encode(value: Any) -> Any:
@@ -199,70 +192,9 @@ def _finite(word: str) -> float:
 
 
 def _whole(word: str) -> int:
-    if len(word.lstrip("-")) > _MOST_DIGITS:
+    if len(word.lstrip("-")) > MOST_DIGITS:
         raise _Bad(word)
     return int(word)
-
-
-@dataclass
-class _Frame:
-    """An open object or array while looking for the place of a fault."""
-
-    array: bool
-    key: str | None = None
-    index: int = 0
-    seen: dict[str, int] = field(default_factory=dict)
-    value_next: bool = False
-
-    def step(self) -> str:
-        return f"[{self.index}]" if self.array else f".{self.key}"
-
-
-def _faults(text: str) -> Iterator[tuple[int, str]]:
-    """The (line, sentence) of each duplicate key and impossible number. Slow: called only after parsing has failed."""
-    stack: list[_Frame] = []
-    line, done = 1, 0
-    for token in _TOKEN.finditer(text):
-        word = token.group()
-        line, done = line + text.count("\n", done, token.start()), token.start()
-        top = stack[-1] if stack else None
-        if word in "{[":
-            stack.append(_Frame(array=word == "["))
-        elif word in "}]":
-            if stack:
-                stack.pop()
-        elif word == ",":
-            if top:
-                top.index, top.value_next = top.index + 1, False
-        elif word == ":":
-            if top:
-                top.value_next = True
-        elif word.startswith('"') and top and not top.array and not top.value_next:
-            key = _text_of(word)
-            if key in top.seen:
-                yield line, f"key `{key}` stands twice, on lines {top.seen[key]} and {line}"
-            top.key = key
-            top.seen.setdefault(key, line)
-        elif not word.startswith('"') and _impossible(word):
-            where = "".join(frame.step() for frame in stack).lstrip(".") or "the document"
-            shown = word if len(word) <= 40 else word[:40] + "…"
-            yield line, f"`{where}` is {shown}, which is no finite number"
-
-
-def _text_of(word: str) -> str:
-    try:
-        return str(json.loads(word))
-    except ValueError:
-        return word
-
-
-def _impossible(word: str) -> bool:
-    if word.lstrip("-") in ("NaN", "Infinity", "nan", "inf"):
-        return True
-    try:
-        return len(word) > _MOST_DIGITS or not math.isfinite(float(word))
-    except ValueError:
-        return False
 
 
 def _explain(text: str, path: str | Path, error: Exception) -> NoReturn:
@@ -289,8 +221,8 @@ def _explain(text: str, path: str | Path, error: Exception) -> NoReturn:
             what = f"is cut: it ends at offset {len(text)} in the middle of a value"
         else:
             what = f"is not JSON: {error.msg} at column {error.colno} (offset {error.pos})"
-            line, what = next(iter(_faults(text)), (line, what))
+            line, what = next(iter(faults(text)), (line, what))
     else:
-        line, what = next(iter(_faults(text)), (line, what))
+        line, what = next(iter(faults(text)), (line, what))
         mend = "write a finite number, or take the entry out" if "finite" in what else "take one of the two out"
     raise ConfigError.at(path, line, what, mend) from error

@@ -33,16 +33,31 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """The first hook of a run: what goes wrong from here on finds no older results in the file that is asked for."""
+    if getattr(early_config.known_args_namespace, "accel_report", None):  # xdist gives its workers no such option
+        _replace_old_results(early_config)
+
+
+def _replace_old_results(config: pytest.Config) -> None:
+    from pytest_accel.gate.dry import is_dry, replace_old_results
+
+    if not is_dry(config):
+        replace_old_results(config)
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Register the markers, and the hooks that need the run's state."""
     for line in MARKERS:
         config.addinivalue_line("markers", line)
     config.pluginmanager.register(_Hooks(config), "accel-hooks")
-    if (config.getoption("accel_report", None) or config.getini("accel_report")) and not hasattr(config, "workerinput"):
-        from pytest_accel.gate.dry import is_dry, replace_old_results
+    if config.getoption("benchmark_disable", None) is not None:  # pytest-benchmark is installed and active
+        from pytest_accel.benchmark.hooks import BenchmarkHooks
 
-        if not is_dry(config):
-            replace_old_results(config)
+        config.pluginmanager.register(BenchmarkHooks(config), "accel-benchmark")
+    if config.getini("accel_report") and not hasattr(config, "workerinput"):
+        _replace_old_results(config)
     if config.getini("accel_suites") and not hasattr(config, "workerinput"):
         from pytest_accel.gate.lifecycle import add_listed_suites
 
@@ -64,6 +79,7 @@ class _Hooks:
         self.config = config
         self.is_worker = hasattr(config, "workerinput")
         self._life: Lifecycle | None = None
+        self.collection_failed = False
 
     @property
     def life(self) -> Lifecycle:
@@ -151,8 +167,8 @@ class _Hooks:
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """A module that cannot be collected is an ordinary failure."""
-        if report.failed and self._life is not None and not self.is_worker:
-            self._life.ledger.ordinary_failed = True
+        if report.failed and not self.is_worker:
+            self.collection_failed = True
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         """Tell Ctrl-C from a stop by ``-x`` or ``--maxfail``, which xdist raises in the same way."""
@@ -165,6 +181,7 @@ class _Hooks:
         """End the measuring process, record, write the results file, set the exit code."""
         wanted = self.config.getoption("accel_report", None) or self.config.getini("accel_report")
         if self._life is not None or (wanted and not self.is_worker):
+            self.life.ledger.ordinary_failed |= self.collection_failed
             self.life.finish(session, exitstatus)
 
     @pytest.hookimpl(tryfirst=True)

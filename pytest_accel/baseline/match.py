@@ -10,6 +10,7 @@ from pytest_accel.baseline.schema import parse
 from pytest_accel.baseline.store import files_in, hardware_in
 from pytest_accel.baseline.types import BaselineFile, Cpu, StoredEntry, StoredSession
 from pytest_accel.files import read_text
+from pytest_accel.verdict.family import Family, family_of, series
 from pytest_accel.verdict.types import Accepted, Entry, Kind, Word
 
 
@@ -20,14 +21,19 @@ def newest_comparable(entry: StoredEntry, cpu: Cpu | None) -> StoredSession | No
 
 
 def entry_view(
-    content: BaselineFile, entry: StoredEntry, *, kinds: Mapping[str, Kind] | None = None, cpu: Cpu | None = None
+    content: BaselineFile,
+    entry: StoredEntry,
+    *,
+    kinds: Mapping[str, Kind] | None = None,
+    cpu: Cpu | None = None,
+    family: Family | None = None,
 ) -> Entry | None:
     """The entry as the judge sees it; None where it was retired or holds nothing.
 
     ``kinds``: the kind of each metric as the rules have it now (else as stored). ``cpu``: model and cores where the
     host's own CPU measures: its timings compare only with sessions of the same. Timings and memory compare only with
-    sessions of the newest one's settings. A metric without a session to compare has no values, so that it is NEW when
-    measured, MISSING when not.
+    sessions of the newest one's settings. ``family``: ``timing_family`` of the file, where timings are judged. A metric
+    without a session to compare has no values, so that it is NEW when measured, MISSING when not.
     """
     if entry.tombstone is not None or not (entry.sessions or entry.known_bad):
         return None
@@ -39,13 +45,15 @@ def entry_view(
         if kind == "info":
             continue
         values: list[Word] = []
+        devices: list[str] = []
         for session in entry.sessions:
             same_cpu = kind != "timing" or cpu is None or session.cpu == cpu
             bound = kind in ("timing", "memory")
             same_settings = not bound or content.stacks[session.stack]["settings"] == settings
             if name in session.metrics and same_cpu and same_settings:
                 values.append(session.metrics[name])
-        metrics[name] = Accepted(tuple(values))
+                devices.append(session.device)
+        metrics[name] = Accepted(tuple(values), tuple(devices), stored.reduced)
     for name, fault in entry.known_bad.items():
         if name not in metrics or not metrics[name].values:
             metrics[name] = Accepted((fault,))
@@ -55,7 +63,22 @@ def entry_view(
         digest=entry.digest,
         settings=dict(settings),
         known_bad=frozenset(entry.known_bad),
+        family=family or Family(),
     )
+
+
+def timing_family(content: BaselineFile, cpu: Cpu | None = None) -> Family:
+    """What all timings of a file that may be compared here share: their number, how sessions and devices spread."""
+    timings = []
+    for entry in content.entries.values():
+        names = [name for name, metric in entry.metrics.items() if metric.kind == "timing"]
+        view = entry_view(content, entry, cpu=cpu) if names else None
+        for name in names if view else ():
+            accepted = view.metrics[name] if view else Accepted(())
+            values = [float(value) for value in accepted.values if not isinstance(value, str)]
+            if values and name not in entry.known_bad:
+                timings.append(series(values, accepted.devices))
+    return family_of(timings)
 
 
 def nearest(root: Path, hardware: str, count: int = 3) -> list[str]:

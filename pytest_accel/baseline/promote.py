@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pytest_accel.baseline.match import entry_view
+from pytest_accel.baseline.match import entry_view, newest_comparable
 from pytest_accel.baseline.record import fresh_entry, is_nonfinite, meanings, only, stored_sessions, work_of
 from pytest_accel.baseline.results import read_results, recordables
 from pytest_accel.baseline.schema import in_order, wrong_value
@@ -207,9 +207,6 @@ def _promoted(content: BaselineFile, result: Recordable, notes: _Notes) -> Basel
         )
     else:  # it gives no metrics: what was accepted before stays, for the day on which it does again
         entry = replace(live or fresh_entry(result, old), known_bad={**(live.known_bad if live else {}), **faults})
-    if live is not None and replace(entry, promotions=live.promotions) == live:
-        notes.unchanged.append(result.key)
-        return content
     after = replace(content, stacks={**content.stacks, **stacks}, entries={**content.entries, result.key: entry})
     cpu = sessions[-1].cpu if sessions else None
     before = _values(content, live, cpu) if live is not None else {}
@@ -219,6 +216,9 @@ def _promoted(content: BaselineFile, result: Recordable, notes: _Notes) -> Basel
         for name in sorted({*before, *now})
         if before.get(name) != now.get(name)
     }
+    if live is not None and not moved and _means_the_same(content, live, after, entry, cpu):
+        notes.unchanged.append(result.key)
+        return content
     notes.changes += [(result.key, name, pair["old"], pair["new"]) for name, pair in moved.items()]
     notes.promoted.append(result.key)
     if faults:
@@ -227,6 +227,21 @@ def _promoted(content: BaselineFile, result: Recordable, notes: _Notes) -> Basel
     line = {**_line(notes), "versions": versions, "metrics": moved}
     entry = replace(entry, promotions=(*entry.promotions, line))
     return replace(after, entries={**after.entries, result.key: entry})
+
+
+def _means_the_same(
+    old: BaselineFile, before: StoredEntry, new: BaselineFile, after: StoredEntry, cpu: tuple[str, int] | None
+) -> bool:
+    """True where an entry of equal values stands for the same in all else that is judged: its work, faults and settings."""
+
+    def told(content: BaselineFile, entry: StoredEntry) -> tuple[object, ...]:
+        newest = newest_comparable(entry, cpu)
+        settings = content.stacks[newest.stack]["settings"] if newest else {}
+        judged = {name: metric for name, metric in entry.metrics.items() if metric.kind != "info"}
+        work = entry.path, entry.tier, entry.case, entry.workload, entry.work_version, entry.digest
+        return work, judged, dict(entry.known_bad), dict(settings)
+
+    return told(old, before) == told(new, after)
 
 
 def _of_other_cpus(entry: StoredEntry, new: list[StoredSession], measured: set[str]) -> list[StoredSession]:

@@ -58,6 +58,7 @@ def record(root: Path, hardware: str, results: Iterable[Recordable], mode: Mode 
         new_metrics=tuple(notes.new_metrics),
         more_sessions=tuple(notes.more_sessions),
         left_out=notes.left_out,
+        not_added=notes.not_added,
         files=tuple(path for path in files if path),
     )
 
@@ -96,6 +97,7 @@ def meanings(result: Recordable) -> dict[str, StoredMetric]:
                 better=said.get("better") or "equal",
                 kind=said.get("kind") or "exact",
                 words=isinstance(value, str),
+                reduced=said.get("reduced") or "",
             )
     return found
 
@@ -137,6 +139,7 @@ class _Notes:
     new_metrics: list[tuple[str, str]] = field(default_factory=list)
     more_sessions: list[str] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
+    not_added: dict[str, str] = field(default_factory=dict)
 
 
 def _recorded(content: BaselineFile, result: Recordable, mode: Mode, notes: _Notes) -> BaselineFile:
@@ -174,6 +177,14 @@ def _recorded(content: BaselineFile, result: Recordable, mode: Mode, notes: _Not
     if clash:
         notes.left_out[result.key] = f"{clash[0]} was a {'word' if live.metrics[clash[0]].words else 'number'}"
         return content
+    changed = sorted(
+        name
+        for name in shared
+        if live.metrics[name].reduced != metrics[name].reduced and metrics[name].kind == "timing"
+    )
+    if changed:
+        notes.left_out[result.key] = f"the samples of {changed[0]} were reduced in another way; record the entry anew"
+        return content
     return _extended(content, result, live, sessions, stacks, metrics, storable, facts, mode, notes)
 
 
@@ -193,7 +204,10 @@ def _extended(
     added: list[StoredSession] = []
     for session in sessions:
         lacking = _lacking(content, entry, session.cpu, storable)
-        whole = mode == "add" and result.verdict == "PASS" and _same_stack(content, entry, session, stacks)
+        against = _against_adding(content, entry, result, session, stacks) if mode == "add" else ""
+        whole = mode == "add" and not against
+        if against and result.verdict != "NEW":
+            notes.not_added[result.key] = against
         wanted = storable | facts if whole else lacking
         wanted -= {name for s in entry.sessions if s.source == session.source for name in s.metrics}
         part = only(session, wanted)
@@ -222,14 +236,35 @@ def _lacking(content: BaselineFile, entry: StoredEntry, cpu: Cpu | None, names: 
     return names - held
 
 
-def _same_stack(
-    content: BaselineFile, entry: StoredEntry, session: StoredSession, stacks: Mapping[str, Mapping[str, Any]]
-) -> bool:
+def _against_adding(
+    content: BaselineFile,
+    entry: StoredEntry,
+    result: Recordable,
+    session: StoredSession,
+    stacks: Mapping[str, Mapping[str, Any]],
+) -> str:
+    """Why a session may not be appended to an entry, "" where it may.
+
+    Every version counts, the kernel's patch level too: what a patch slows by less than the tolerance would else move the
+    baseline, patch by patch, without anybody's word.
+    """
+    if result.verdict != "PASS":
+        return f"{result.verdict}, promote it" if result.verdict == "IMPROVED" else result.verdict
     newest = newest_comparable(entry, session.cpu)
     if newest is None:
-        return False
+        return "the entry holds a known fault only"
     old, new = content.stacks[newest.stack], stacks[session.stack]
-    return all(old[part] == new[part] for part in ("versions", "settings"))
+    differing = [
+        f"{part}.{name} {_said(old[part].get(name))} → {_said(new[part].get(name))}"
+        for part in ("versions", "settings")
+        for name in sorted({*old[part], *new[part]})
+        if old[part].get(name) != new[part].get(name)
+    ]
+    return f"other {', '.join(differing)}" if differing else ""
+
+
+def _said(value: object) -> str:
+    return "-" if value is None else str(value)
 
 
 def _with(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -10,12 +11,16 @@ from typing import Any, NoReturn, get_args
 from pytest_accel.baseline.types import BaselineFile, StoredEntry, StoredMetric, StoredSession
 from pytest_accel.errors import ConfigError
 from pytest_accel.files import RESTORE, dumps, line_of, parse_json
+from pytest_accel.places import line_at
+from pytest_accel.verdict.reduce import REDUCTIONS
 from pytest_accel.verdict.types import Better, Kind, Word
 
 SCHEMA = "pytest-accel/baseline/1"
 PARTS = ("hardware", "settings", "versions")
+Steps = tuple[str | int, ...]  # keys and indices, from the outside in
 _INLINE = 4  # from this depth on a value stands on one line: a session, a promotion, a metric's meaning
 _REQUIRED = ("path", "tier", "case", "workload")
+_UTC_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|\+00:00)")
 _OPTIONAL = ("work_version", "digest", "metrics", "sessions", "promotions", "known_bad", "tombstone")
 
 
@@ -27,20 +32,20 @@ def parse(text: str, path: str | Path, hardware: str, suite: str | None = None) 
     _check_schema(data.get("schema"), text, path)
     doubt = _Reader(text, path)
     for name in ("hardware", "suite"):
-        doubt.expect(data.get(name), str, name, name)
+        doubt.expect(data.get(name), str, (name,))
     if data["hardware"] != hardware:
         what = f"says it is for {data['hardware']}, and stands in the folder of {hardware}"
         raise ConfigError.at(path, line_of(text, "hardware"), what, "move it back; other hardware is measured anew")
     if suite is not None and data["suite"] != suite:
         what = f"says it is of suite `{data['suite']}`, and its name says `{suite}`"
         raise ConfigError.at(path, line_of(text, "suite"), what, "give it back its name")
-    doubt.known(data, ("schema", "hardware", "suite", "stacks", "entries"), "", "the file")
-    stacks = doubt.expect(data.get("stacks", {}), Mapping, "stacks", "stacks")
+    doubt.known(data, ("schema", "hardware", "suite", "stacks", "entries"), ())
+    stacks = doubt.expect(data.get("stacks", {}), Mapping, ("stacks",))
     for name, stack in stacks.items():
-        doubt.expect(stack, Mapping, f"stacks.{name}", name)
+        doubt.expect(stack, Mapping, ("stacks", name))
         for part in PARTS:
-            doubt.expect(stack.get(part, {}), Mapping, f"stacks.{name}.{part}", name)
-    entries = doubt.expect(data.get("entries", {}), Mapping, "entries", "entries")
+            doubt.expect(stack.get(part, {}), Mapping, ("stacks", name, part))
+    entries = doubt.expect(data.get("entries", {}), Mapping, ("entries",))
     return BaselineFile(
         hardware=data["hardware"],
         suite=data["suite"],
@@ -98,7 +103,8 @@ def _entry_data(entry: StoredEntry) -> dict[str, Any]:
 
 def _metric_data(metric: StoredMetric) -> dict[str, Any]:
     data: dict[str, Any] = {"unit": metric.unit, "better": metric.better, "kind": metric.kind}
-    return {**data, "words": True} if metric.words else data
+    more: dict[str, Any] = {"words": True} if metric.words else {}
+    return {**data, **more, **({"reduced": metric.reduced} if metric.reduced else {})}
 
 
 def _session_data(session: StoredSession) -> dict[str, Any]:
@@ -123,8 +129,8 @@ def wrong_value(metric: StoredMetric, value: object) -> str | None:
     """What is wrong with a value that is to be stored or was read, as a phrase after "is"; None where it is sound."""
     if isinstance(value, str):
         return None if metric.words else f"text ({value!r:.40}) where a number is expected"
-    if isinstance(value, bool):
-        return None if metric.kind in ("exact", "info") else f"{str(value).lower()}, not a number"
+    if isinstance(value, bool):  # a workload's truth values are stored as 1 and 0
+        return f"{str(value).lower()}, not a number"
     if not isinstance(value, (int, float)):
         return f"{_kind_of(value)}, not a number"
     if metric.words:
@@ -136,6 +142,17 @@ def wrong_value(metric: StoredMetric, value: object) -> str | None:
     if metric.kind == "memory" and value < 0:
         return f"{value:g}: no memory is negative"
     return None
+
+
+def is_utc_time(text: str) -> bool:
+    """True for a moment in UTC as ISO 8601 writes it: sessions are sorted by this text, so other offsets are refused."""
+    if not _UTC_TIME.fullmatch(text):
+        return False
+    try:
+        datetime.datetime.fromisoformat(text.removesuffix("Z").removesuffix("+00:00"))
+    except ValueError:
+        return False
+    return True
 
 
 def _check_schema(schema: object, text: str, path: str | Path) -> None:
@@ -158,56 +175,60 @@ def _kind_of(value: object) -> str:
 
 
 class _Reader:
-    """Checks parts of one file; every complaint names the case and the field, and the line where the case starts."""
+    """Checks parts of one file; every complaint names the case, the field, and the line where the field stands."""
 
     def __init__(self, text: str, path: str | Path) -> None:
         self.text, self.path = text, path
 
-    def fail(self, field: str, what: str, near: str) -> NoReturn:
-        raise ConfigError.at(self.path, line_of(self.text, near), f"`{field}` {what}", RESTORE)
+    def fail(self, at: Steps, what: str) -> NoReturn:
+        """Complain of the value at ``at``, whose keys and indices lead to it from the outside in."""
+        field = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in at).lstrip(".")
+        raise ConfigError.at(self.path, line_at(self.text, at), f"`{field}` {what}", RESTORE)
 
-    def expect(self, value: Any, kind: type, field: str, near: str) -> Any:
+    def expect(self, value: Any, kind: type, at: Steps) -> Any:
+        """The value, where it is of this kind."""
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
             wanted = {str: "text", int: "a whole number", list: "a list"}.get(kind, "an object")
-            self.fail(field, f"is {_kind_of(value)}, and must be {wanted}", near)
+            self.fail(at, f"is {_kind_of(value)}, and must be {wanted}")
         return value
 
-    def known(self, data: Mapping[str, Any], keys: tuple[str, ...], field: str, near: str) -> None:
+    def known(self, data: Mapping[str, Any], keys: tuple[str, ...], at: Steps) -> None:
+        """Refuse a field of another name."""
         for key in data:
             if key not in keys:
-                self.fail(f"{field}.{key}".lstrip("."), f"is no field that a baseline has ({', '.join(keys)})", key)
+                self.fail((*at, key), f"is no field that a baseline has ({', '.join(keys)})")
 
     def entry(self, key: str, data: Any, stacks: Mapping[str, Any]) -> StoredEntry:
-        where = f"entries.{key}"
-        self.expect(data, Mapping, where, key)
-        self.known(data, (*_REQUIRED, *_OPTIONAL), where, key)
+        at: Steps = ("entries", key)
+        self.expect(data, Mapping, at)
+        self.known(data, (*_REQUIRED, *_OPTIONAL), at)
         for name in _REQUIRED:
-            self.expect(data.get(name), str, f"{where}.{name}", key)
-        metrics = self.expect(data.get("metrics", {}), Mapping, f"{where}.metrics", key)
-        meanings = {name: self.metric(f"{where}.metrics.{name}", item, key) for name, item in metrics.items()}
-        sessions = self.expect(data.get("sessions", []), list, f"{where}.sessions", key)
-        faults = self.expect(data.get("known_bad", {}), Mapping, f"{where}.known_bad", key)
+            self.expect(data.get(name), str, (*at, name))
+        metrics = self.expect(data.get("metrics", {}), Mapping, (*at, "metrics"))
+        meanings = {name: self.metric((*at, "metrics", name), item) for name, item in metrics.items()}
+        sessions = self.expect(data.get("sessions", []), list, (*at, "sessions"))
+        faults = self.expect(data.get("known_bad", {}), Mapping, (*at, "known_bad"))
         for name, fault in faults.items():
-            self.expect(fault, str, f"{where}.known_bad.{name}", key)
+            self.expect(fault, str, (*at, "known_bad", name))
         tombstone = data.get("tombstone")
         if tombstone is not None:
-            self.expect(tombstone, Mapping, f"{where}.tombstone", key)
+            self.expect(tombstone, Mapping, (*at, "tombstone"))
         if not sessions and not faults and tombstone is None:
-            self.fail(f"{where}.sessions", "is empty: an entry holds at least one accepted session", key)
-        promotions = self.expect(data.get("promotions", []), list, f"{where}.promotions", key)
+            self.fail((*at, "sessions"), "is empty: an entry holds at least one accepted session")
+        promotions = self.expect(data.get("promotions", []), list, (*at, "promotions"))
         for index, promotion in enumerate(promotions):
-            self.expect(promotion, Mapping, f"{where}.promotions[{index}]", key)
+            self.expect(promotion, Mapping, (*at, "promotions", index))
         return StoredEntry(
             path=data["path"],
             tier=data["tier"],
             case=data["case"],
             workload=data["workload"],
-            work_version=self.expect(data.get("work_version", 1), int, f"{where}.work_version", key),
-            digest=self.expect(data.get("digest", ""), str, f"{where}.digest", key),
+            work_version=self.expect(data.get("work_version", 1), int, (*at, "work_version")),
+            digest=self.expect(data.get("digest", ""), str, (*at, "digest")),
             metrics=meanings,
             sessions=tuple(
                 in_order(
-                    self.session(f"{where}.sessions[{index}]", item, key, meanings, stacks)
+                    self.session((*at, "sessions", index), item, meanings, stacks)
                     for index, item in enumerate(sessions)
                 )
             ),
@@ -216,36 +237,45 @@ class _Reader:
             tombstone=tombstone,
         )
 
-    def metric(self, field: str, data: Any, key: str) -> StoredMetric:
-        self.expect(data, Mapping, field, key)
-        self.known(data, ("unit", "better", "kind", "words"), field, key)
-        for name, words in (("better", get_args(Better)), ("kind", get_args(Kind))):
+    def metric(self, at: Steps, data: Any) -> StoredMetric:
+        self.expect(data, Mapping, at)
+        self.known(data, ("unit", "better", "kind", "words", "reduced"), at)
+        for name, words in (("better", get_args(Better)), ("kind", get_args(Kind)), ("reduced", REDUCTIONS[1:])):
             if name in data and data[name] not in words:
-                self.fail(f"{field}.{name}", f"is {data[name]!r:.40}, and must be one of {', '.join(words)}", key)
-        unit = self.expect(data.get("unit", ""), str, f"{field}.unit", key)
-        return StoredMetric(unit, data.get("better", "equal"), data.get("kind", "exact"), data.get("words") is True)
+                self.fail((*at, name), f"is {data[name]!r:.40}, and must be one of {', '.join(words)}")
+        unit = self.expect(data.get("unit", ""), str, (*at, "unit"))
+        return StoredMetric(
+            unit,
+            data.get("better", "equal"),
+            data.get("kind", "exact"),
+            data.get("words") is True,
+            data.get("reduced", ""),
+        )
 
     def session(
-        self, field: str, data: Any, key: str, metrics: Mapping[str, StoredMetric], stacks: Mapping[str, Any]
+        self, at: Steps, data: Any, metrics: Mapping[str, StoredMetric], stacks: Mapping[str, Any]
     ) -> StoredSession:
-        self.expect(data, Mapping, field, key)
-        self.known(data, ("run", "started", "machine", "device", "stack", "cpu", "metrics"), field, key)
+        self.expect(data, Mapping, at)
+        self.known(data, ("run", "started", "machine", "device", "stack", "cpu", "metrics"), at)
         for name in ("run", "started", "machine", "device", "stack"):
-            self.expect(data.get(name), str, f"{field}.{name}", key)
+            self.expect(data.get(name), str, (*at, name))
+        if not is_utc_time(data["started"]):
+            what = f"is {data['started']!r:.40}, and must be a time in UTC such as 2026-01-31T12:00:00+00:00"
+            self.fail((*at, "started"), what)
         if data["stack"] not in stacks:
-            self.fail(f"{field}.stack", f"names the stack {data['stack']}, which the file does not hold", key)
+            self.fail((*at, "stack"), f"names the stack {data['stack']}, which the file does not hold")
         cpu = data.get("cpu")
         if cpu is not None:
-            self.expect(cpu, Mapping, f"{field}.cpu", key)
-            self.expect(cpu.get("model"), str, f"{field}.cpu.model", key)
-            self.expect(cpu.get("cores"), int, f"{field}.cpu.cores", key)
-        values: dict[str, Word] = self.expect(data.get("metrics"), Mapping, f"{field}.metrics", key)
+            self.expect(cpu, Mapping, (*at, "cpu"))
+            self.expect(cpu.get("model"), str, (*at, "cpu", "model"))
+            self.expect(cpu.get("cores"), int, (*at, "cpu", "cores"))
+        values: dict[str, Word] = self.expect(data.get("metrics"), Mapping, (*at, "metrics"))
         for name, value in values.items():
             if name not in metrics:
-                self.fail(f"{field}.metrics.{name}", "has no line in the entry's `metrics`", key)
+                self.fail((*at, "metrics", name), "has no line in the entry's `metrics`")
             wrong = wrong_value(metrics[name], value)
             if wrong:
-                self.fail(f"{field}.metrics.{name}", f"is {wrong}", key)
+                self.fail((*at, "metrics", name), f"is {wrong}")
         return StoredSession(
             run=data["run"],
             started=data["started"],

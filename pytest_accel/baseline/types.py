@@ -15,12 +15,14 @@ Mode = Literal["new", "add"]
 
 @dataclass(frozen=True)
 class StoredMetric:
-    """What a metric of an entry is; ``words`` says that its values are words."""
+    """What a metric of an entry is; ``words`` says that its values are words; ``reduced`` how the samples of a session became
+    its value (``verdict.reduce``; "" is their median, and stands for a value that had no samples)."""
 
     unit: str = ""
     better: Better = "equal"
     kind: Kind = "exact"
     words: bool = False
+    reduced: str = ""
 
 
 @dataclass(frozen=True)
@@ -104,13 +106,14 @@ class Recordable:
 
 @dataclass(frozen=True)
 class RecordSummary:
-    """What recording did: keys of new entries, (key, metric) newly stored, keys with one session more, and who was
-    left out, with why."""
+    """What recording did: keys of new entries, (key, metric) newly stored, keys with one session more; who was left
+    out, with why; and whose session ``add`` did not append though the entry is sound, with why."""
 
     new_entries: tuple[str, ...] = ()
     new_metrics: tuple[tuple[str, str], ...] = ()
     more_sessions: tuple[str, ...] = ()
     left_out: Mapping[str, str] = field(default_factory=dict)
+    not_added: Mapping[str, str] = field(default_factory=dict)
     files: tuple[Path, ...] = ()
 
 

@@ -50,9 +50,12 @@ def _promote(arguments: argparse.Namespace) -> int:
         print(f"{key}: accepted as a known fault")
     for key in summary.retired:
         print(f"{key}: retired")
+    for key in summary.unchanged:
+        print(f"{key}: unchanged")
     for key, why in summary.refused.items():
         print(f"{key}: refused: {why}", file=sys.stderr)
     print(
-        f"{len(summary.changes)} value(s) replaced, {len(summary.retired)} entry(ies) retired, {len(summary.refused)} refused"
+        f"{len(summary.changes)} value(s) replaced, {len(summary.unchanged)} entry(ies) unchanged, "
+        f"{len(summary.retired)} retired, {len(summary.refused)} refused"
     )
     return EXIT_CONFIG if summary.refused else 0

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_accel.errors import ConfigError
 from pytest_accel.gate.context import Gate
-from pytest_accel.report.types import CaseResult
+from pytest_accel.gate.waivers import refuse_unmeasured
+from pytest_accel.report.types import OTHER_DEVICE, CaseResult
 from pytest_accel.runner.types import Measurement
 from pytest_accel.verdict.types import Entry, Judgement, MetricVerdict, Observation, Rule, Verdict, WaiverRule
 
 if TYPE_CHECKING:
+    from pytest_accel.baseline.types import StoredEntry
     from pytest_accel.gate.items import AccelItem, GhostItem
 
 ENV_OUTCOMES = {"unfit", "device-lost", "device-stuck"}
+PASSING = {
+    "throttled",
+    "shared",
+    "clocks-moved",
+    "timing-not-credible",
+}  # what spoils one session and may be gone in the next
+SESSION = "(session)"  # stands among the suspects for a session that is to be had again
+SOUND_ENOUGH = 2  # sound sessions that may be judged although another was spoilt
 
 
 @dataclass(frozen=True)
@@ -30,6 +41,8 @@ class Assessment:
     out: str = ""
     err: str = ""
     known_bad: bool = False
+    reduced: Mapping[str, str] = field(default_factory=dict)
+    other_device: bool = False
 
     @property
     def suspects(self) -> tuple[str, ...]:
@@ -43,6 +56,8 @@ class Assessment:
         notes: dict[str, Any] = {}
         for measurement in self.measurements:
             notes.update(measurement.notes)
+        if self.other_device:
+            notes["baseline_device"] = OTHER_DEVICE
         return CaseResult(
             key=item.key,
             nodeid=item.nodeid,
@@ -62,11 +77,19 @@ class Assessment:
             judged=measured and self.judgement.judged and self.judgement.verdict is not Verdict.NEW,
             known_bad=self.known_bad,
             workload=variant.workload if variant else "",
-            rules={name: {"unit": r.unit, "better": r.better, "kind": r.kind} for name, r in self.rules.items()},
-            sessions=[session_json(gate, m, self.rules) for m in self.measurements if m.outcome == "measured"],
+            rules=rules_json(self.rules, self.reduced),
+            sessions=[
+                session_json(gate, m, self.rules, self.reduced) for m in self.measurements if m.outcome == "measured"
+            ],
             notes=notes,
             baselines=str(item.suite.baselines),
         )
+
+
+def rule_json(rule: Rule) -> dict[str, Any]:
+    """How a metric was judged, as the results file stores it: what a later comparison needs to judge alike."""
+    said = {name: value for name, value in vars(rule).items() if value not in (None, ())}
+    return {**said, **({"order": list(rule.order)} if rule.order else {})}
 
 
 def metric_json(metric: MetricVerdict) -> dict[str, Any]:
@@ -84,12 +107,38 @@ def metric_json(metric: MetricVerdict) -> dict[str, Any]:
     }
 
 
-def session_json(gate: Gate, measurement: Measurement, rules: Mapping[str, Rule]) -> dict[str, Any]:
+def rules_json(rules: Mapping[str, Rule], reduced: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    """What recording needs of each rule, and how samples were reduced where that is not by their median."""
+    return {
+        name: rule_json(rule) | ({"reduced": reduced[name]} if reduced.get(name) else {})
+        for name, rule in rules.items()
+    }
+
+
+def reductions(rules: Mapping[str, Rule], values: Mapping[str, Any], entry: Entry | None) -> dict[str, str]:
+    """How the samples of each metric become one value: as the baseline's did, else as new ones do."""
+    from pytest_accel.verdict.reduce import reduction_for
+
+    found = {}
+    for name, value in values.items():
+        accepted = entry.metrics.get(name) if entry else None
+        if accepted is not None and accepted.values:
+            found[name] = accepted.reduced
+        elif isinstance(value, (list, tuple)):
+            found[name] = reduction_for(rules.get(name))
+    return found
+
+
+def session_json(
+    gate: Gate, measurement: Measurement, rules: Mapping[str, Rule], reduced: Mapping[str, str]
+) -> dict[str, Any]:
     """One session as recording stores it: every metric reduced to one number or word, with where it was measured."""
-    from pytest_accel.verdict.timing import session_value
+    from pytest_accel.verdict.reduce import session_value
 
     return {
-        "metrics": {n: session_value(as_value(v), rules.get(n)) for n, v in measurement.metrics.items()},
+        "metrics": {
+            n: session_value(as_value(v), rules.get(n), reduced.get(n, "")) for n, v in measurement.metrics.items()
+        },
         "work_version": measurement.work_version,
         "digest": measurement.digest,
         "stack": gate.stack_id(measurement.stack),
@@ -124,6 +173,13 @@ def missing(gate: Gate, item: GhostItem) -> Assessment:
             f"measured on this hardware before ({item.stored_path}), and not for this machine now: {why}; mend the machine, or "
             f"retire the entry with `pytest-accel promote … --retire '{item.key}'`",
         )
+    if item.key in item.suite.gone:
+        return not_judged(
+            "MISSING",
+            "removed",
+            f"the baseline holds an entry for {item.key}, but: {item.suite.gone[item.key]}; where that is meant, retire the "
+            f"entry with `pytest-accel promote … --retire '{item.key}'`",
+        )
     gone = "its suite file is gone" if not item.path.exists() else "no variant of its suite has this key"
     return not_judged(
         "MISSING",
@@ -136,6 +192,7 @@ def missing(gate: Gate, item: GhostItem) -> Assessment:
 def assess(gate: Gate, item: AccelItem, sessions: Sequence[Measurement], sessions_left: int) -> Assessment:
     """Judge the sessions of one variant. Raises ConfigError for what only a measurement can show to be wrong in the suite."""
     from pytest_accel.verdict.judge import judge
+    from pytest_accel.verdict.kernels import explained
 
     variant = item.variant
     assert variant is not None
@@ -146,10 +203,20 @@ def assess(gate: Gate, item: AccelItem, sessions: Sequence[Measurement], session
     stored_entry = stored.entries.get(item.key) if stored is not None else None
     if stored_entry is not None and stored_entry.tombstone is not None:
         stored_entry = None
+    if is_spoilt(last):
+        sound = [m for m in sessions if m.outcome == "measured"]
+        if sessions_left > 0:
+            reason = f"{last.reason}; wants a fresh process"
+            return Assessment(Judgement(Verdict.ENV, last.code, reason, suspects=(SESSION,)), **more)
+        if len(sound) < SOUND_ENOUGH:
+            tries = f" (in the last of {len(sessions)} fresh processes)" if len(sessions) > 1 else ""
+            return not_judged("ENV", last.code, f"{last.reason}{tries}", **more)
+        last = sound[-1]
     if last.outcome != "measured":
         return _not_measured(gate, item, last, gate.entry_view(stored, stored_entry, {}), more)
 
-    rules = rules_of(item, last)
+    rules, waivers = rules_of(item, last), waivers_of(gate, item)
+    refuse_unmeasured(variant, waivers, last)
     entry = gate.entry_view(stored, stored_entry, rules)
     observations = [
         Observation(
@@ -161,22 +228,59 @@ def assess(gate: Gate, item: AccelItem, sessions: Sequence[Measurement], session
         for m in sessions
         if m.outcome == "measured"
     ]
+    judged_by, other_inputs = by_limits_alone(variant.workload, rules, last, stored_entry)
     judgement = judge(
         observations,
-        rules,
+        judged_by,
         entry,
         settings_now=last.stack.get("settings", {}),
         sessions_left=sessions_left,
-        waivers=waivers_of(gate, item),
+        waivers=waivers,
         today=gate.run.date,
+        device=gate.device_identity(),
     )
+    judgement = explained(judgement, [session.metrics for session in stored_entry.sessions] if stored_entry else [])
     first_failure = next((m for m in sessions if m.outcome != "measured"), None)
     if first_failure is not None and not judgement.suspects:
         more["detail"] = first_failure.detail
     retried = " ".join(m.retried for m in sessions if m.retried)
     if retried:
         judgement = replace(judgement, reason=f"passed on retry ({retried}). {judgement.reason}".strip())
-    return Assessment(judgement, rules=rules, known_bad=judgement.code == "known-bad", **more)
+    if other_inputs:
+        judgement = replace(judgement, reason="; ".join(filter(None, [judgement.reason, other_inputs])))
+    reduced = reductions(rules, last.metrics, entry)
+    known_bad = judgement.code == "known-bad"
+    other = on_other_device(rules, entry, gate.device_identity())
+    return Assessment(judgement, rules=rules, known_bad=known_bad, reduced=reduced, other_device=other, **more)
+
+
+def by_limits_alone(
+    workload: str, rules: Mapping[str, Rule], last: Measurement, entry: StoredEntry | None
+) -> tuple[Mapping[str, Rule], str]:
+    """The rules, and why numbers are not compared with the baseline's where the workload measured other inputs than it holds."""
+    from pytest_accel.workloads.registry import WORKLOADS
+
+    known = WORKLOADS.get(workload)
+    name = known.inputs if known is not None else ""
+    accepted = [session.metrics[name] for session in entry.sessions if name in session.metrics] if entry else []
+    if not accepted or accepted[-1] == last.metrics.get(name):
+        return rules, ""
+    loose = {n: replace(r, worse_by=math.inf) if r.kind == "exact" and not r.order else r for n, r in rules.items()}
+    return loose, "the inputs are not those of the baseline, so that numbers are judged by their limits alone"
+
+
+def on_other_device(rules: Mapping[str, Rule], entry: Entry | None, device: str) -> bool:
+    """True where a timing has accepted sessions, and none of them is of the run's physical device."""
+    for name, accepted in entry.metrics.items() if entry else ():
+        known = set(accepted.devices) - {""}
+        if name in rules and rules[name].kind == "timing" and known and device not in known:
+            return True
+    return False
+
+
+def is_spoilt(measurement: Measurement) -> bool:
+    """True where the machine spoilt this session only, so that another, in a fresh process, may be sound."""
+    return measurement.outcome == "unfit" and measurement.code in PASSING
 
 
 def rules_of(item: AccelItem, measurement: Measurement) -> dict[str, Rule]:
@@ -244,13 +348,20 @@ def _not_measured(
         return not_judged("UNMEASURED", last.code or "skipped", last.reason, own_skip=True, **more)
     if last.outcome in ENV_OUTCOMES:
         return not_judged("ENV", last.code or last.outcome, last.reason, **more)
+    if last.outcome == "noisy":
+        return not_judged("INCONCLUSIVE", last.code, last.reason, **more)
     variant = item.variant
     assert variant is not None
     if last.outcome == "config" or (last.outcome == "import-failed" and entry is None):
         gate.problems_later.append(f"{variant.path}:{variant.line}: case `{variant.case}`: {last.reason}")
         return refused(last.reason, **more)
     code = last.code if last.outcome == "error" and last.code not in ("", "other") else last.outcome
-    reason = last.reason + (f" (first try: {last.retried})" if last.retried else "")
+    both = "; the same on retry in a fresh process" if last.retried == last.reason else f" (first try: {last.retried})"
+    reason = last.reason + (both if last.retried else "")
+    accepted = entry.metrics.get("status") if entry is not None else None
+    if accepted is not None and accepted.values:  # for the coverage report: what the fault took away
+        last = replace(last, notes={**last.notes, "was": accepted.values[-1]})
+        more = {**more, "measurements": [*more["measurements"][:-1], last]}
     judgement = judge_fault(code, reason, entry, waivers=waivers_of(gate, item), today=gate.run.date)
     return Assessment(judgement, known_bad=judgement.code == "known-bad", **more)
 

@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from pytest_accel.baseline.types import BaselineFile, StoredEntry
     from pytest_accel.gate.devices import Devices
     from pytest_accel.runner.journal import Journal
+    from pytest_accel.runner.process import Surroundings
     from pytest_accel.stack.platform import Platform
     from pytest_accel.stack.types import Device, Finding, Machine
     from pytest_accel.suite.types import Variant
+    from pytest_accel.verdict.family import Family
     from pytest_accel.verdict.types import Entry, Rule
 
 MARKERS_OF_A_PROJECT = ("pyproject.toml", "pytest.ini", "tox.ini", "setup.cfg", ".git")
@@ -54,6 +56,7 @@ class LoadedSuite:
     baselines: Path
     variants: list[Variant] = field(default_factory=list)
     elsewhere: dict[str, str] = field(default_factory=dict)
+    gone: dict[str, str] = field(default_factory=dict)
     other_tiers: int = 0
     all_keys: set[str] = field(default_factory=set)
     rules: dict[Any, dict[str, Rule]] = field(default_factory=dict)
@@ -189,7 +192,20 @@ class Gate:
         from pytest_accel.baseline.match import entry_view
 
         kinds = {name: rule.kind for name, rule in rules.items()}
-        return entry_view(stored, entry, kinds=kinds, cpu=self.cpu_model)
+        family = self._family(stored) if "timing" in kinds.values() else None
+        return entry_view(stored, entry, kinds=kinds, cpu=self.cpu_model, family=family)
+
+    def _family(self, stored: BaselineFile) -> Family:
+        """What the timings of a file share, found once for each file."""
+        if id(stored) not in self._families:
+            from pytest_accel.baseline.match import timing_family
+
+            self._families[id(stored)] = stored, timing_family(stored, self.cpu_model)
+        return self._families[id(stored)][1]
+
+    @cached_property
+    def _families(self) -> dict[int, tuple[BaselineFile, Family]]:
+        return {}
 
     def stack_id(self, stack: Mapping[str, Any]) -> str:
         """A short name for a stack by its content; the stack itself is kept once, in ``stacks``."""
@@ -204,6 +220,13 @@ class Gate:
         return name
 
     # --- the measuring process -----------------------------------------------------------------------------------------
+    @cached_property
+    def surroundings(self) -> Surroundings:
+        """Where every measuring process of this run runs: where pytest was called, as it was when the first one started."""
+        from pytest_accel.runner.process import Surroundings
+
+        return Surroundings.here(str(self.config.invocation_params.dir))
+
     @cached_property
     def devices(self) -> Devices:
         """The measuring process and the device locks."""

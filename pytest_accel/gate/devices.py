@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pytest_accel.locks import DeviceLock
 
 if TYPE_CHECKING:
     from pytest_accel.gate.context import Gate
+    from pytest_accel.gate.items import AccelItem
+    from pytest_accel.gate.lanes import Lanes
     from pytest_accel.runner.runner import Runner
+    from pytest_accel.runner.types import Request
 
 
 class Devices:
@@ -21,6 +24,24 @@ class Devices:
         self._wide = False
         self._held: list[DeviceLock] = []
         self.runner: Runner | None = None
+        self.lanes: Lanes | None = None
+
+    def open_lanes(self, items: Sequence[AccelItem], request_of: Callable[[AccelItem], Request]) -> bool:
+        """Measure these items in several processes, where that is worth it; False where one process shall do."""
+        from pytest_accel.gate.lanes import Lanes, how_many
+
+        count = how_many(self._gate, len(items))
+        if count < 2:
+            return False
+        self.unlock()
+        self.lanes = Lanes(self._gate, items, [self.start(), *(self._runner(False) for _ in range(count - 1))], request_of)
+        return True
+
+    def close_lanes(self) -> None:
+        """Stop measuring ahead, and end the processes that only the lanes had."""
+        if self.lanes is not None:
+            lanes, self.lanes = self.lanes, None
+            lanes.close()
 
     def start(self, wide: bool = False) -> Runner:
         """The runner; its measuring process starts now and is awaited at its first variant."""
@@ -28,20 +49,25 @@ class Devices:
             self.runner.close()
             self.runner = None
         if self.runner is None:
-            from pytest_accel.gate.workers import device_environment
-            from pytest_accel.runner.runner import Runner
-
-            gate = self._gate
             self._wide = wide
-            self.runner = Runner(
-                gate.machine.platform,
-                0,
-                probe_part=self.probe_part(),
-                env={} if wide else device_environment(gate),
-                device=gate.device,
-            )
+            self.runner = self._runner(wide)
             self.runner.prestart()
         return self.runner
+
+    def _runner(self, wide: bool) -> Runner:
+        from pytest_accel.gate.workers import device_environment, measuring_environment
+        from pytest_accel.runner.runner import Runner
+        from pytest_accel.stack.common import RUN_MARK
+
+        gate = self._gate
+        return Runner(
+            gate.machine.platform,
+            0,
+            probe_part=self.probe_part(),
+            env={RUN_MARK: gate.run.id, **measuring_environment(gate), **({} if wide else device_environment(gate))},
+            device=gate.device,
+            surroundings=gate.surroundings,
+        )
 
     def probe_part(self) -> dict[str, Mapping[str, Any]]:
         """What the probe knows of the stack, for the measuring process to complete."""
@@ -74,7 +100,8 @@ class Devices:
             self._held.pop().release()
 
     def close(self) -> None:
-        """End the measuring process and give the locks back."""
+        """End the measuring processes and give the locks back."""
+        self.close_lanes()
         if self.runner is not None:
             self.runner.close()
             self.runner = None

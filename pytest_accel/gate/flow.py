@@ -7,7 +7,6 @@ so suspects wait until the last variant of this process has been measured, and s
 from __future__ import annotations
 
 import time
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -43,7 +42,9 @@ class Flow:
         self.gate = gate
         self.session = session
         self.pending: list[Pending] = []
-        self.done = 0
+        self.begun: dict[str, int] = {}
+        self.late: AccelItem | None = None
+        self.alone: set[str] = set()
         self.total = sum(isinstance(item, AccelItem) for item in session.items)
         self.last_word = time.monotonic()
         self.timed: dict[tuple[str, str], bool] = {}
@@ -53,7 +54,15 @@ class Flow:
 
     def take(self, item: AccelItem, following: pytest.Item | None) -> None:
         """Measure and judge one item; when no accel item follows, settle what waits and end the measuring process."""
-        self._one(item, following)
+        if item is self.late:
+            say_outcome(item, self.in_full)
+            return
+        try:
+            self._one(item, following)
+        except pytest.fail.Exception as error:  # raised into whatever runs, as pytest-timeout does
+            if item.result is not None:
+                raise
+            self._stopped(item, error)
         if not isinstance(following, AccelItem):
             self.settle()
             self.gate.close()
@@ -79,11 +88,23 @@ class Flow:
             if not self.pending or self.session.shouldstop or self.session.shouldfail:
                 break
             waiting, self.pending = self.pending, []
-            self._say(f"accel: {len(waiting)} suspect(s) measured again in a fresh process", always=True)
+            self._say(f"accel: {len(waiting)} suspect or spoilt measured again in a fresh process", always=True)
             self.gate.devices.start().new_session()
             for suspect in waiting:
-                suspect.sessions.append(self._measure(suspect.item))
+                try:
+                    suspect.sessions.append(self._measure(suspect.item))
+                except pytest.fail.Exception as error:
+                    self._stopped(suspect.item, error, late=True)
+                    continue
                 self._judge(suspect, left)
+
+    def _stopped(self, item: AccelItem, error: BaseException, late: bool = False) -> None:
+        """Another plugin ended the measurement: say so of this item, and measure the next ones in a fresh process."""
+        self.pending = [suspect for suspect in self.pending if suspect.item is not item]
+        self.ahead = None
+        self.gate.close()
+        why = f"stopped from outside: {error}; the limit of one variant is its `timeout:`, in which waiting does not count"
+        self._emit(item, not_judged("UNMEASURED", "stopped", why), late=late)
 
     def _judge(self, suspect: Pending, sessions_left: int, following: pytest.Item | None = None) -> None:
         try:
@@ -104,10 +125,16 @@ class Flow:
         variant = item.variant
         assert variant is not None
         gate = self.gate
-        self._say(f"accel: measuring {item.key} ({self.done + 1} of {self.total})")
+        in_lanes = self._in_lanes(item)
+        again = ", again" if item.nodeid in self.begun else ""
+        number = self.begun.setdefault(item.nodeid, len(self.begun) + 1)
+        self._say(f"accel: measuring {item.key} ({number} of {self.total}{again})")
         if gate.journal is not None:
             gate.journal.started(item.nodeid)
         devices = gate.devices
+        if in_lanes:
+            assert devices.lanes is not None
+            return devices.lanes.take(item)
         wide = variant.requires.devices > 1
         if self.ahead is not item:
             if not devices.lock(exclusive=self._is_timed(variant) or wide, wide=wide):
@@ -138,6 +165,25 @@ class Flow:
         known = WORKLOADS.get(variant.workload)
         return known.timed if known is not None else self.timed.get((variant.suite, variant.case), True)
 
+    def _in_lanes(self, item: pytest.Item | None) -> bool:
+        """True where ``item`` is measured by several processes at once; they start where a long enough row of such begins."""
+        devices = self.gate.devices
+        if devices.lanes is not None and devices.lanes.covers(item):
+            return True
+        if self.gate.worker_id or not isinstance(item, AccelItem) or item.nodeid in self.begun or item.nodeid in self.alone:
+            return False
+        row: list[AccelItem] = []
+        items = self.session.items
+        for following in items[items.index(item) :]:
+            if not isinstance(following, AccelItem) or not _takes_lanes(following.variant):
+                break
+            row.append(following)
+        devices.close_lanes()
+        if devices.open_lanes(row, lambda each: self._request(each.variant)):  # type: ignore[arg-type]
+            return True
+        self.alone.update(each.nodeid for each in row or [item])
+        return False
+
     def _look_ahead(self, following: pytest.Item | None) -> None:
         """Let the next variant be measured while this one is reported, where its figures are no timings; else free the device.
 
@@ -145,6 +191,8 @@ class Flow:
         """
         devices = self.gate.devices
         variant = following.variant if isinstance(following, AccelItem) else None
+        if self._in_lanes(following):
+            return
         if (
             variant is not None
             and not self._is_timed(variant)
@@ -162,14 +210,19 @@ class Flow:
     def _emit(self, item: AccelItem, assessment: Assessment, late: bool = False) -> None:
         from pytest_accel.gate.workers import reporting_as
 
-        self.done += 1
+        self.begun.setdefault(item.nodeid, len(self.begun) + 1)
         item.result = assessment.result(self.gate, item)
         item.own_skip = assessment.own_skip
         item.detail = assessment.detail
         for stream, text in (("stdout", assessment.out), ("stderr", assessment.err)):
             if text:
                 item.add_report_section("call", stream, text)
-        with reporting_as(self.session, item) if late else nullcontext():
+        if late:  # once more through the hook: plugins prepare an item for its reports when its protocol begins
+            self.late = item
+            with reporting_as(self.session, item):
+                item.ihook.pytest_runtest_protocol(item=item, nextitem=item)
+            self.late = None
+        else:
             say_outcome(item, self.in_full)
         if self.gate.journal is not None:
             self.gate.journal.finished(item.nodeid)
@@ -183,3 +236,11 @@ class Flow:
             reporter.ensure_newline()
             reporter.write_line(text)
             self.last_word = time.monotonic()
+
+
+def _takes_lanes(variant: Variant | None) -> bool:
+    """True for variants of a built-in workload of which several may run on one device at once."""
+    from pytest_accel.workloads.registry import WORKLOADS
+
+    known = WORKLOADS.get(variant.workload) if variant is not None else None
+    return known is not None and known.lanes and variant is not None and variant.requires.devices == 1

@@ -52,7 +52,8 @@ class AccelItem(pytest.Item):
     """One variant. It is measured and judged by ``gate.flow``; ``runtest`` only says the outcome."""
 
     def __init__(self, *, variant: Variant | None = None, suite: LoadedSuite, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+        # Given as text, pytest reads it as it reads ids from files (--lf, --sw): the part in brackets apart.
+        super().__init__(nodeid=f"{kwargs['parent'].nodeid}::{kwargs['name']}", **kwargs)
         self.variant = variant
         self.suite = suite
         self.result: CaseResult | None = None

@@ -12,6 +12,7 @@ import pytest
 
 from pytest_accel.errors import ConfigError
 from pytest_accel.gate.context import Gate
+from pytest_accel.gate.dry import why_not
 from pytest_accel.gate.outcome import accepted_new
 from pytest_accel.report.types import CaseResult
 from pytest_accel.verdict.types import Verdict
@@ -28,6 +29,7 @@ class Ledger:
         self.elsewhere: dict[str, str] = {}
         self.ordinary_failed = False
         self.crashed: dict[str, str] = {}
+        self.skipped: dict[str, str] = {}
         self.config_errors: list[str] = []
         self.recorded: Any = None
         self.exit_code: int | None = None
@@ -50,6 +52,9 @@ class Ledger:
             if payload.get("result") is not None:
                 self._book(CaseResult(**{**payload["result"], "worker": worker}))
                 return
+        if report.skipped and report.nodeid in self.asked:
+            reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+            self.skipped.setdefault(report.nodeid, reason)
         if not report.failed:
             return
         if report.when in ("setup", "call", "teardown"):
@@ -88,6 +93,9 @@ class Ledger:
                 )
             reason = "the pytest process that drove this variant died before a verdict was reached"
             return CaseResult(**fields, verdict="UNMEASURED", code="worker-died", reason=reason)
+        if nodeid in self.skipped:
+            reason = f"another plugin's or a conftest's hook skipped it: {self.skipped[nodeid]}"
+            return CaseResult(**fields, verdict="UNMEASURED", code="skipped", reason=reason)
         reason = "the run ended before this variant was measured and judged"
         return CaseResult(**fields, verdict="UNMEASURED", code="stopped-early", reason=reason)
 
@@ -111,6 +119,8 @@ class Ledger:
             interrupted=interrupted,
             asked=len(results),
         )
+        if code == 0 and status not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+            code = status  # something else failed this run, such as a coverage that is too small
         return self._leave(code, results)
 
     def _leave(self, code: int, results: list[CaseResult]) -> int:
@@ -141,10 +151,13 @@ class Ledger:
         try:
             Path(target).parent.mkdir(parents=True, exist_ok=True)
             write_whole(Path(target), dump_json(document))
-        except OSError as error:
-            self.config_errors.append(f"--accel-report: {target} cannot be written: {error.strerror or error}")
+        except (OSError, ConfigError) as error:
+            self.written = False
             self.exit_code = int(pytest.ExitCode.USAGE_ERROR)
-            print(f"accel: {self.config_errors[-1]}", file=sys.stderr)
+            said = f"--accel-report: {target} cannot be written: {why_not(error)}"
+            if said not in self.config_errors:
+                self.config_errors.append(said)
+                print(f"accel: {said}", file=sys.stderr)
 
     def document(self, results: list[CaseResult] | None, code: int) -> dict[str, Any]:
         """The results document as it stands now; ``results`` None: of whatever is booked."""

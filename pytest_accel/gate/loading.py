@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from pathlib import Path
 
 from pytest_accel.errors import ConfigError, Problem
 from pytest_accel.gate.context import Gate, LoadedSuite
+from pytest_accel.gate.waivers import status_problem
 from pytest_accel.suite.types import TIERS, Variant
 
 
@@ -22,9 +24,9 @@ def load_file(gate: Gate, path: Path) -> LoadedSuite:
     _refuse_second_of_one_name(gate, loaded)
     wanted = TIERS[: TIERS.index(gate.options.tier) + 1]
     problems: list[Problem] = []
-    for variant in expand(suite, gate.machine.platform):
+    for variant in expand(suite, gate.machine.platform, loaded.gone):
         loaded.all_keys.add(variant.key)
-        problem = _workload_problem(variant)
+        problem = _workload_problem(variant) or status_problem(variant)
         if problem is not None:
             problems.append(problem)
         if variant.tier not in wanted:
@@ -69,8 +71,9 @@ def has_package(name: str) -> bool:
 
 
 def _refuse_second_of_one_name(gate: Gate, loaded: LoadedSuite) -> None:
+    where = os.path.realpath(loaded.baselines)  # a linked folder is another path to the same values
     for other in gate.suites.values():
-        if other.name == loaded.name and other.baselines == loaded.baselines and other.path != loaded.path:
+        if other.name == loaded.name and other.path != loaded.path and os.path.realpath(other.baselines) == where:
             raise ConfigError.at(
                 loaded.path,
                 None,

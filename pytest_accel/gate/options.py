@@ -29,6 +29,7 @@ class Options:
     report: str | None = None
     sessions: int = DEFAULT_SESSIONS
     in_process: bool = False
+    lanes: int | None = None
     suites: tuple[str, ...] = ()
     lock_wait: float = DEFAULT_LOCK_WAIT
     history: str | None = None
@@ -51,6 +52,8 @@ _HELP = {
     "accel_history": "store the run in SQL: a SQLAlchemy URL, or the path of a SQLite file",
     "accel_notify": "command that gets a message about a red run on its standard input, such as a webhook's curl",
     "accel_notify_format": "form of that message (default: json)",
+    "accel_lanes": "at most N measuring processes at once on a device for variants that measure no time and little memory "
+    "(the operator suites; default: one a core, at most 8; not under xdist)",
     "accel_in_process": "run workloads in the pytest process, for --pdb and coverage: UNMEASURED, never recorded",
 }
 
@@ -75,6 +78,7 @@ def add_options(parser: pytest.Parser) -> None:
     option("accel_history", metavar="URL")
     option("accel_notify", metavar="COMMAND")
     option("accel_notify_format", metavar="{json,slack,wecom,dingtalk}")
+    option("accel_lanes", metavar="N")
     option("accel_in_process", action="store_true")
     for name, text in _HELP.items():
         parser.addini(name, text, default=None)
@@ -185,6 +189,7 @@ def read_options(config: pytest.Config) -> Options:
         report=report,
         sessions=count("accel_sessions", DEFAULT_SESSIONS) or DEFAULT_SESSIONS,
         in_process=flag("accel_in_process"),
+        lanes=count("accel_lanes", None),
         suites=listed_suites(config),
         lock_wait=wait,
         history=history(),

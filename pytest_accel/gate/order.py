@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_accel.errors import Problem
+from pytest_accel.errors import ConfigError, Problem
 from pytest_accel.gate.context import gate_if_any
 
 if TYPE_CHECKING:
@@ -47,7 +47,6 @@ def arrange(gate: Gate, session: pytest.Session, items: list[pytest.Item]) -> No
     Suites come first so that no test of anybody's holds the device while they are measured, accel Python tests last so that
     measuring processes have ended when they run; the order within each group is pytest's.
     """
-    from pytest_accel.errors import ConfigError
     from pytest_accel.gate.items import AccelItem
     from pytest_accel.gate.missing import orphans
     from pytest_accel.gate.python_tests import marker_problems, uses_accel
@@ -76,15 +75,21 @@ def arrange(gate: Gate, session: pytest.Session, items: list[pytest.Item]) -> No
 
 
 def _shared_keys(gate: Gate, items: list[pytest.Item]) -> list[Problem]:
-    """Two tests that check under one key: the one's values would be judged against the other's."""
+    """Tests that have no key, and two that check under one key: the one's values would be judged against the other's."""
     from pytest_accel.gate.python_tests import key_of
 
     known: dict[str, str] = {}
-    problems = []
+    problems: list[Problem] = []
     for item in items:
-        if not isinstance(item, pytest.Function) or "accel_check" not in item.fixturenames:
+        if not isinstance(item, pytest.Function) or not {"accel_check", "benchmark"} & set(item.fixturenames):
             continue
-        key = key_of(gate, item)
+        if "accel_check" not in item.fixturenames and item.get_closest_marker("accel") is None:
+            continue  # a benchmark is judged where it is marked
+        try:
+            key = key_of(gate, item)
+        except ConfigError as error:
+            problems.extend(error.problems)
+            continue
         other = known.setdefault(key, item.nodeid)
         if other != item.nodeid:
             path, line, _ = item.reportinfo()

@@ -9,6 +9,7 @@ import pytest
 from pytest_accel.errors import ConfigError
 from pytest_accel.gate.items import AccelFailure
 from pytest_accel.gate.outcome import failure_repr, is_failure
+from pytest_accel.measure.types import Unfit
 from pytest_accel.report.types import CaseResult
 
 if TYPE_CHECKING:
@@ -25,6 +26,11 @@ def mark_python_report(
         life.gate.problems_later.append(f"{path}:{(line or 0) + 1}: {error}")
         report.longrepr = f"CONFIG: {error}"
         life.mark(report, _plain_result(life, item, "UNMEASURED", "config", str(error)))
+        return
+    if isinstance(error, Unfit):
+        result = _plain_result(life, item, "ENV", error.code, error.reason)
+        report.longrepr = _text(item, result)
+        life.mark(report, result)
         return
     if call.when == "setup":
         if isinstance(error, AccelFailure) and life.gate.unfit is not None:

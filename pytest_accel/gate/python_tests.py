@@ -13,6 +13,7 @@ import pytest
 
 from pytest_accel.errors import ConfigError, Problem
 from pytest_accel.gate.context import Gate, gate_of, relative_to_root
+from pytest_accel.gate.python_keys import key_values
 from pytest_accel.report.types import CaseResult
 from pytest_accel.verdict.types import Judgement, Observation, Rule, Verdict, WaiverRule
 
@@ -69,13 +70,7 @@ def key_of(gate: Gate, item: pytest.Item) -> str:
     assert isinstance(item, pytest.Function)
     path = relative_to_root(item.path, gate.baselines_for(item.path))
     inner = item.nodeid.partition("::")[2].partition("[")[0]
-    spec = getattr(item, "callspec", None)
-    values: dict[str, Any] = {}
-    if spec is not None:
-        for name, value in spec.params.items():
-            finite = not isinstance(value, float) or math.isfinite(value)
-            values[name] = value if isinstance(value, (str, int, float, bool, type(None))) and finite else spec.id
-    return f"{SUITE}:{path}::{inner}" + make_key("x", "x", values).removeprefix("x/x")
+    return f"{SUITE}:{path}::{inner}" + make_key("x", "x", key_values(item)).removeprefix("x/x")
 
 
 # --- markers -------------------------------------------------------------------------------------------------------------
@@ -228,8 +223,8 @@ def plain(name: str, value: Any) -> Any:
     """A checked value as plain data: a number, a word, or a tuple of samples. Raises ConfigError."""
     if hasattr(value, "tolist") and not isinstance(value, (str, bytes)):
         value = value.tolist()
-    if isinstance(value, (bool, int, float, str)):
-        return value
+    if isinstance(value, (int, float, str)):
+        return int(value) if isinstance(value, bool) else value
     if isinstance(value, (list, tuple)) and value and all(isinstance(v, (int, float)) for v in value):
         return tuple(float(v) for v in value)
     raise ConfigError(
@@ -250,6 +245,10 @@ def judge_item(item: pytest.Item, report: pytest.TestReport, accelerator: Accele
     if not checks.values and entry is None:
         return None
     own_failure = report.failed
+    if not own_failure:  # else it may have ended before the check that is waived
+        from pytest_accel.gate.waivers import refuse_unchecked
+
+        refuse_unchecked([waiver_of(mark) for mark in item.own_markers if mark.name == "accel_waive"], checks.values)
     stack = accelerator.stack if accelerator is not None else None
     parts: dict[str, Mapping[str, Any]] = {"hardware": {}, "settings": {}, "versions": {}}
     if stack is not None:
@@ -260,11 +259,12 @@ def judge_item(item: pytest.Item, report: pytest.TestReport, accelerator: Accele
         name: rule_for(name, None, rule if rule != CheckRule() else None, checks.values[name])
         for name, rule in checks.rules.items()
     }
-    judgement = _judgement(gate, item, checks, rules, stored, entry, parts)
+    view = gate.entry_view(stored, entry, rules)
+    judgement = _judgement(gate, item, checks, rules, view, parts)
     if own_failure and judgement.verdict is not Verdict.REGRESSION:
         why = "the test itself failed, so that its checks prove nothing"
         judgement = Judgement(Verdict.UNMEASURED, "test-failed", why, judgement.metrics)
-    result = _result(gate, item, key, judgement, rules, checks, parts, folder, report.duration)
+    result = _result(gate, item, key, judgement, rules, view, checks, parts, folder, report.duration)
     if checks.worst is not None and Verdict(checks.worst.verdict).badness > Verdict(result.verdict).badness:
         from dataclasses import replace
 
@@ -276,7 +276,7 @@ def judge_item(item: pytest.Item, report: pytest.TestReport, accelerator: Accele
 
 
 def _judgement(
-    gate: Gate, item: pytest.Item, checks: Checks, rules: Any, stored: Any, entry: Any, parts: Any
+    gate: Gate, item: pytest.Item, checks: Checks, rules: Any, entry: Any, parts: Any
 ) -> Judgement:
     from pytest_accel.verdict.judge import judge
 
@@ -284,11 +284,12 @@ def _judgement(
     return judge(
         [observation],
         rules,
-        gate.entry_view(stored, entry, rules),
+        entry,
         settings_now=parts["settings"],
         waivers=[waiver_of(mark) for mark in item.iter_markers("accel_waive")],
         today=gate.run.date,
         in_process=True,
+        device=gate.device_identity(),
     )
 
 
@@ -298,17 +299,20 @@ def _result(
     key: str,
     judgement: Judgement,
     rules: Mapping[str, Rule],
+    entry: Any,
     checks: Checks,
     parts: Mapping[str, Any],
     folder: Path,
     seconds: float,
 ) -> CaseResult:
-    from pytest_accel.gate.assess import metric_json
-    from pytest_accel.verdict.timing import session_value
+    from pytest_accel.gate.assess import metric_json, reductions, rules_json
+    from pytest_accel.verdict.reduce import session_value
 
-    spec = getattr(item, "callspec", None)
+    reduced = reductions(rules, checks.values, entry)
     session = {
-        "metrics": {name: session_value(value, rules.get(name)) for name, value in checks.values.items()},
+        "metrics": {
+            name: session_value(value, rules.get(name), reduced.get(name, "")) for name, value in checks.values.items()
+        },
         "work_version": 1,
         "digest": "",
         "stack": gate.stack_id(parts),
@@ -321,12 +325,7 @@ def _result(
         nodeid=item.nodeid,
         suite=SUITE,
         case=getattr(item, "originalname", item.name),
-        params={
-            name: value if isinstance(value, (str, int, float, bool)) else spec.id
-            for name, value in spec.params.items()
-        }
-        if spec
-        else {},
+        params=key_values(item) if isinstance(item, pytest.Function) else {},
         tier="gate",
         path=relative_to_root(item.path, folder),
         verdict=judgement.verdict.value,
@@ -338,7 +337,7 @@ def _result(
         metrics={name: metric_json(metric) for name, metric in judgement.metrics.items()},
         measured=bool(checks.values),
         judged=bool(checks.values) and judgement.judged and judgement.verdict is not Verdict.NEW,
-        rules={name: {"unit": r.unit, "better": r.better, "kind": r.kind} for name, r in rules.items()},
+        rules=rules_json(rules, reduced),
         sessions=[session] if checks.values else [],
         baselines=str(folder),
     )

@@ -68,9 +68,18 @@ def device_environment(gate: Gate) -> dict[str, str]:
     return {name: mine for name in names if name == names[0] or name in os.environ}
 
 
+def measuring_environment(gate: Gate) -> dict[str, str]:
+    """What every process that measures gets: the platform's defaults, and the caller's variables that hide faults, mended."""
+    mended = {
+        name: value for name, value in gate.platform.measuring_env.items() if os.environ.get(name, value) != value
+    }
+    return {**{name: value for name, value in gate.platform.default_env.items() if name not in os.environ}, **mended}
+
+
 def narrow_to_device(gate: Gate) -> None:
     """Let Python tests of this worker see its own device only; where torch is loaded already, its device is chosen by index."""
     if "torch" not in sys.modules:
+        os.environ.update(measuring_environment(gate))
         os.environ.update(device_environment(gate))
         gate.narrowed = bool(device_environment(gate))
 

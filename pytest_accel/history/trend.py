@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Engine
 
 LAST_RUNS = 90
+NEWEST = 10  # runs whose variants are shown: what was retired long ago is history
 MOST_SERIES = 3000
 WIDTH, HEIGHT = 220, 34
 PREFERRED = ("time", "status", "max_ulp", "slope", "peak_allocated")
@@ -90,27 +91,40 @@ def write_trend(where: str, folder: Path, *, last: int = LAST_RUNS) -> list[Path
 
 
 def _series(engine: Engine, found: Sequence[Run]) -> list[Series]:
-    """One series a variant: its chosen metric over these runs, worst first."""
+    """One series a variant of the newest runs: its chosen metric over all of these, worst first."""
     from sqlalchemy import select
 
     from pytest_accel.history.schema import VALUES
 
     place = {run.id: number for number, run in enumerate(found)}
+    ids = list(place)
+    names = select(VALUES.c.key, VALUES.c.metric).where(VALUES.c.run_id.in_(ids[-NEWEST:])).distinct()
     fields = (VALUES.c.run_id, VALUES.c.key, VALUES.c.metric, VALUES.c.value, VALUES.c.word, VALUES.c.verdict)
-    query = select(*fields, VALUES.c.unit, VALUES.c.better).where(VALUES.c.run_id.in_(list(place)))
-    metrics: dict[str, dict[str, list[Any]]] = {}
     with engine.connect() as connection:
-        for row in connection.execution_options(yield_per=20_000).execute(query):
-            metrics.setdefault(row.key, {}).setdefault(row.metric, []).append(row)
-    made = []
-    for key, by_metric in metrics.items():
-        metric = next((name for name in PREFERRED if name in by_metric), None) or max(
-            by_metric, key=lambda name: (len(by_metric[name]), name)
+        chosen: dict[str, str] = {}
+        for key, metric in connection.execute(names):
+            if key not in chosen or _rank(metric) < _rank(chosen[key]):
+                chosen[key] = metric
+        query = select(*fields, VALUES.c.unit, VALUES.c.better).where(
+            VALUES.c.run_id.in_(ids), VALUES.c.metric.in_(set(chosen.values()))
         )
-        rows = sorted(by_metric[metric], key=lambda row: place[row.run_id])
-        points = tuple(Point(place[row.run_id], row.value, row.word or "", row.verdict) for row in rows)
-        made.append(Series(key, metric, rows[-1].unit, rows[-1].better, points))
+        points: dict[str, list[Point]] = {}
+        said: dict[str, tuple[str, str]] = {}
+        for run, key, metric, value, word, verdict, unit, better in connection.execution_options(
+            yield_per=20_000
+        ).execute(query):
+            if chosen.get(key) == metric:
+                points.setdefault(key, []).append(Point(place[run], value, word or "", verdict))
+                said[key] = (unit, better)
+    made = [
+        Series(key, chosen[key], *said[key], tuple(sorted(each, key=lambda point: point.run)))
+        for key, each in points.items()
+    ]
     return sorted(made, key=lambda series: (-series.worse, series.key))
+
+
+def _rank(metric: str) -> tuple[int, str]:
+    return (PREFERRED.index(metric) if metric in PREFERRED else len(PREFERRED), metric)
 
 
 def stack_changes(found: Sequence[Run]) -> list[tuple[int, dict[str, list[Any]]]]:

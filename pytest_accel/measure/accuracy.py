@@ -70,6 +70,8 @@ def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
     """True where two tensors have one shape, dtype and equal values, a NaN being equal to a NaN in the same place."""
     if a.shape != b.shape or a.dtype != b.dtype:
         return False
+    if a.is_floating_point() and a.element_size() == 1:
+        a, b = a.float(), b.float()  # small floats cannot be compared themselves
     equal = a == b
     if a.is_floating_point() or a.is_complex():
         equal |= (a != a) & (b != b)
@@ -120,12 +122,16 @@ def compare(
     *,
     rule: Tolerance,
     magnitude: torch.Tensor | None = None,
+    independent: int | None = None,
 ) -> Accuracy:
     """Judge ``result`` (any dtype, any device) against ``golden`` of the same shape (float64, complex128, int or
     bool, CPU).
 
     ``reference`` is another implementation's result in the same dtype (CPU); ``magnitude`` is S where the rule's
-    condition is ``abs``. Integers and booleans must be equal. Complex numbers are judged as pairs of reals.
+    condition is ``abs``. Integers and booleans must be equal. Complex numbers are judged as pairs of reals; S is
+    the number's modulus where the rule gives none, since either part may be off by roundoffs of the whole.
+    ``independent``: how many of the errors are independent (default: all), where one rounding moves a whole row; the mean
+    error of fewer is known less well.
     """
     y = _as_real(result.detach().cpu())
     g = _as_real(golden.detach())
@@ -134,8 +140,12 @@ def compare(
     r = None if reference is None else _as_real(reference.detach())
     if magnitude is None:
         magnitude = magnitude_of(g, rule)
+        if magnitude is None and golden.is_complex() and rule.kappa:
+            magnitude = golden.detach().abs().unsqueeze(-1).expand_as(g)
     elif magnitude.is_complex():
         magnitude = _as_real(magnitude)
+    elif golden.is_complex():
+        magnitude = magnitude.unsqueeze(-1).expand_as(g)
     g = g.double()
     nonfinite, saturated, usable = _classes(y, g)
     errors = _scaled(y, g, rule, magnitude)[usable]
@@ -153,9 +163,62 @@ def compare(
     rms = float(errors.square().mean().sqrt()) if n else 0.0
     bias = float(errors.mean()) if n else 0.0
     worst = int(usable.flatten().nonzero()[int(errors.abs().argmax())]) if n else -1
-    limits = _limits(y, rule, slack, n, reference_max, reference_rms, reference_bias)
+    counted = n if independent is None else min(n, independent)
+    limits = _limits(y, rule, slack, (n, counted), reference_max, reference_rms, reference_bias)
     word, reason = _verdict(nonfinite, saturated, max_ulp, rms, bias, limits)
     return Accuracy(word, max_ulp, rms, bias, reference_max, reference_rms, nonfinite, saturated, n, worst, reason)
+
+
+def leaning(
+    result: torch.Tensor,
+    golden: torch.Tensor,
+    reference: torch.Tensor | None = None,
+    *,
+    rule: Tolerance,
+    magnitude: torch.Tensor | None = None,
+    independent: int | None = None,
+) -> str:
+    """Why a 16-bit result leans towards zero or away from it, in words; "" where it does not, or is no 16-bit result.
+
+    The mean of ``e * sign(g)``: truncation makes numbers of both signs smaller, which leaves the mean of ``e`` at 0. Allowed
+    is what is allowed of the mean. Arguments as of ``compare``, on the CPU.
+    """
+    y, g = result.detach(), golden.detach()
+    if not y.is_floating_point() or y.element_size() != 2:
+        return ""
+    size = magnitude_of(g, rule) if magnitude is None else magnitude
+    _, _, usable = _classes(y, g)
+    usable = usable & (g != 0)
+    n = int(usable.sum())
+    if not n:
+        return ""
+
+    def mean(values: torch.Tensor) -> float:
+        return float((_scaled(values, g, rule, size) * g.sign())[usable].nan_to_num().mean())
+
+    other = abs(mean(reference.to(y.dtype))) if reference is not None else 0.0
+    counted = n if independent is None else min(n, independent)
+    allowed = max(tolerances.BIAS, tolerances.BIAS_SAMPLES / math.sqrt(counted), tolerances.RMS_RATIO * other)
+    found = mean(y)
+    if abs(found) <= allowed:
+        return ""
+    return f"results lean {'towards' if found < 0 else 'away from'} zero by {abs(found):.3g} ulp, allowed {allowed:.3g}"
+
+
+def for_readers(result: torch.Tensor, golden: torch.Tensor) -> tuple[float, float]:
+    """Cosine and largest relative error over the elements that are finite in both: shown, never judged.
+
+    A relative error is taken of elements that are at least a thousandth of the largest. Both are known to hide faults.
+    """
+    y, g = _as_real(result.detach().cpu()).double().flatten(), _as_real(golden.detach()).double().flatten()
+    usable = y.isfinite() & g.isfinite()
+    y, g = y[usable], g[usable]
+    norms = float(y.norm() * g.norm())
+    if not norms:
+        tiny = float(ulp(g.new_zeros(1), result.dtype)[0]) if result.is_floating_point() else 0.0
+        return (1.0 if not y.numel() or float(g.abs().amax()) <= tiny else 0.0), 0.0
+    large = g.abs() >= g.abs().amax() * 1e-3
+    return float(y @ g) / norms, float(((y - g).abs() / g.abs())[large].max())
 
 
 def _exact(y: torch.Tensor, g: torch.Tensor) -> Accuracy:
@@ -206,15 +269,16 @@ class _Limits:
 
 
 def _limits(
-    y: torch.Tensor, rule: Tolerance, slack: float, n: int, r_max: float, r_rms: float, r_bias: float
+    y: torch.Tensor, rule: Tolerance, slack: float, counts: tuple[int, int], r_max: float, r_rms: float, r_bias: float
 ) -> _Limits:
-    limit, rms = rule.max_ulp, rule.rms_ulp
+    (n, independent), limit, rms = counts, rule.max_ulp, rule.rms_ulp
     if y.element_size() >= 4:
         limit, rms = rule.max_ulp_float32 or limit, rule.rms_ulp_float32 or rms
     # One element at its own limit must not fail by the mean of a few: it alone makes an rms of max_ulp/sqrt(n).
     rms = max(rms, limit / math.sqrt(max(n, 1)))
     # Equal inputs give equal rounding errors, which no count averages out: the reference then has the same mean error.
-    bias = max(tolerances.BIAS, tolerances.BIAS_SAMPLES / math.sqrt(max(n, 1)), tolerances.RMS_RATIO * r_bias)
+    allowed = tolerances.BIAS if rule.bias is None else rule.bias
+    bias = max(allowed, tolerances.BIAS_SAMPLES / math.sqrt(max(independent, 1)), tolerances.RMS_RATIO * r_bias)
     return _Limits(
         max(limit * slack, tolerances.MAX_RATIO * r_max),
         max(rms * slack, tolerances.RMS_RATIO * r_rms),

@@ -6,26 +6,29 @@ import math
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pytest_accel.measure.types import Unfit
 from pytest_accel.stack.platform import DeviceEvent
 
-RESOLUTIONS = 50  # a sample shorter than 50 clock steps would carry more than 2 % of rounding
+RESOLUTIONS = 50  # several calls a sample make it this many clock steps long, so that rounding stays below 2 %
+SINGLE = 10  # a call this many clock steps long (20 us on an H200) is a sample by itself: each meets an emptied cache
 IN_FLIGHT = 16  # samples queued between two waits: the host stays ahead of the device, the queue stays short
 QUEUE = 512  # launches a driver surely takes before it makes the host wait (CUDA: about 1024)
 LEAD = 1.5  # the device is held for 1.5 times what the host took to queue such a batch the last time
 LEAD_LIMIT = 5e3  # microseconds; a call that waits for the device itself gains nothing from a longer one
-WARM_BATCH = 1e4  # microseconds of work between two waits while warming up: a device that idles in between stays cool
+WARM_BATCH = 1e4  # microseconds of work between two waits while warming up
 
 
 @dataclass(frozen=True)
 class Plan:
     """How long to sample. Seconds; ``max_time`` bounds slow calls, which still get ``few_samples``.
 
-    ``warm_least``: a device at its power limit slows down only after some load (an H200: by 10 % within 0.1 to 0.4 s), and
-    a median of samples from both sides of that step moves by 5 % between sessions. Twice ``min_time`` where that is
-    shorter; nothing on a host, which has no device to hold.
+    ``burst`` and ``pause``: a device that works on and on meets its power limit, and slows down by as much as that card and
+    that hour allow. One H200, products of 8192 in bfloat16 in four sessions: 1600 to 1618 us without a pause, 1405 to
+    1407 us in bursts of 20 ms with pauses of 80 ms; of 4096: 201 us against 181.7 to 182.2. Memory-bound work is the same
+    either way. ``bursts``: so many at least. ``warm_least``: until the clock has risen. No pauses on a host, which has no
+    device to hold.
     """
 
     min_time: float = 0.3
@@ -34,7 +37,10 @@ class Plan:
     max_time: float = 4.0
     few_samples: int = 3
     warm_time: float = 0.75
-    warm_least: float = 0.5
+    warm_least: float = 0.2
+    burst: float = 0.02
+    pause: float = 0.08
+    bursts: int = 5
     steady: float = 0.05
 
 
@@ -44,13 +50,15 @@ class Clock:
 
     ``flush`` empties its cache, before each sample. ``hold`` is a little work of the device's alone: as many of them as
     needed go first in each batch, so that all samples are queued before the first begins. Else a short call is timed by
-    how fast the host launches it (a product of 10.5 us on an H200: 12 to 21 us from session to session).
+    how fast the host launches it (a product of 10.5 us on an H200: 12 to 21 us from session to session). ``meanwhile`` is
+    called when a batch is queued: the device works, and the host would only wait.
     """
 
     event: Callable[[], DeviceEvent]
     synchronize: Callable[[], None]
     flush: Callable[[], object] | None = None
     hold: Callable[[], object] | None = None
+    meanwhile: Callable[[], None] | None = None
 
     def resolution_us(self) -> float:
         """Microseconds that two events with nothing between them are apart (median of 9): the smallest honest step."""
@@ -75,22 +83,25 @@ class Clock:
         if once * 1e-6 > plan.max_time / (2 * plan.few_samples):
             calls = 1
         else:
-            calls = max(1, math.ceil(RESOLUTIONS * self.resolution_us() / max(once, 1e-3)))
+            step = self.resolution_us()
+            calls = 1 if once >= SINGLE * step else math.ceil(RESOLUTIONS * step / max(once, 1e-3))
         most = max(1, min(IN_FLIGHT, QUEUE // (calls + 3)))
         samples: list[float] = []
         began = time.perf_counter()
-        while not self._enough(samples, time.perf_counter() - began, plan):
+        rest = Rest(plan if self.hold is not None else None)
+        while not self._enough(samples, time.perf_counter() - began, rest.bursts, plan):
             batch = 1 if once * calls > 1e5 else min(most, plan.max_samples - len(samples))
             samples += self._batch(fn, calls, batch, lead)
+            rest.after_batch()
         return samples
 
-    @staticmethod
-    def _enough(samples: list[float], passed: float, plan: Plan) -> bool:
+    def _enough(self, samples: list[float], passed: float, bursts: int, plan: Plan) -> bool:
         if len(samples) >= plan.max_samples:
             return True
         if passed >= plan.max_time and len(samples) >= plan.few_samples:
             return True
-        return passed >= plan.min_time and len(samples) >= plan.min_samples
+        rested = self.hold is None or plan.min_time == 0 or bursts >= plan.bursts
+        return passed >= plan.min_time and len(samples) >= plan.min_samples and rested
 
     def _batch(self, fn: Callable[[], object], calls: int, count: int, lead: Lead) -> list[float]:
         pairs: list[tuple[DeviceEvent, DeviceEvent]] = []
@@ -106,6 +117,8 @@ class Clock:
             end.record()
             pairs.append((start, end))
         lead.host_us = (time.perf_counter() - began) * 1e6 / (calls * count)
+        if self.meanwhile is not None:
+            self.meanwhile()
         self.synchronize()
         if held is not None:  # anew each time: a device that was idle holds for longer than one under load
             lead.hold_us = held[0].elapsed_ms(held[1]) * 1e3 / lead.count
@@ -137,14 +150,33 @@ class Clock:
         least = min(plan.warm_least, 2 * plan.min_time) if self.hold is not None else 0.0
         began = time.perf_counter()
         passed = 0.0
+        rest = Rest(plan if self.hold is not None else None)
         while passed < plan.warm_time:
             count = min(max(3 if last < 1e5 else 1, int(WARM_BATCH / last)), IN_FLIGHT)
             now = statistics.median(self._batch(fn, 1, count, lead))
+            rest.after_batch()
             passed = time.perf_counter() - began
             if abs(now - last) <= plan.steady * last and passed >= least:
                 return now
             last = now
         return last
+
+
+@dataclass
+class Rest:
+    """Bursts and pauses. ``plan`` None: no pauses. ``bursts`` counts those that are over."""
+
+    plan: Plan | None
+    bursts: int = 0
+    began: float = field(default_factory=lambda: time.perf_counter())
+
+    def after_batch(self) -> None:
+        """Let the device rest where its burst is over; a call longer than a burst is one by itself."""
+        if self.plan is None or time.perf_counter() - self.began < self.plan.burst:
+            return
+        time.sleep(self.plan.pause)
+        self.bursts += 1
+        self.began = time.perf_counter()
 
 
 @dataclass

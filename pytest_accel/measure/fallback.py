@@ -11,12 +11,16 @@ import sys
 import warnings
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from pytest_accel.stack.types import ErrorKind
 
 _PHRASE = re.compile(r"fall(?:s|ing)?[ -]?back\b[^\n]*\b(?:cpu|host)\b", re.IGNORECASE)
-_OPERATOR = re.compile(r"aten::(\w+)")
+#: A library that falls back to the host for something else (a tokeniser, a transport) is no operator that left the device.
+_OF_AN_OPERATOR = re.compile(r"\boperators?\b|\bkernel\b|\b\w+::\w+", re.IGNORECASE)
+_OPERATOR = re.compile(r"\b[a-z_]\w*::(\w+)|\bkernel \[(\w+)")
+
+Result = TypeVar("Result")
 
 #: Base names of operators (``isin`` for ``aten::isin.Tensor_Tensor_out``) that warned in this process.
 SEEN: dict[str, str] = {}
@@ -54,12 +58,15 @@ class FallbackWatch:
 
         self._catch.__exit__(kind, error, trace)
         torch.set_warn_always(self._always)
+        others = {}
         for caught in self._caught:
             text = str(caught.message)
             if self.means_fallback(text):
                 self._keep(text)
-            else:
-                warnings.warn_explicit(caught.message, caught.category, caught.filename, caught.lineno)
+            else:  # recorded at every call: shown once a place
+                others[caught.category, text, caught.filename, caught.lineno] = caught.message
+        for (category, _, filename, number), message in others.items():
+            warnings.warn_explicit(message, category, filename, number)
         if self._stderr_text:
             text = self._stderr_text()
             for line in text[self._before :].splitlines():
@@ -70,30 +77,50 @@ class FallbackWatch:
     def _search_past(self) -> int:
         """Remember the warnings of work that nobody watched (the set-up, another workload); returns the text's length."""
         assert self._stderr_text is not None
-        text = self._stderr_text()
-        begin = _READ[0] if _READ[0] <= len(text) else 0  # shorter: it was emptied meanwhile
-        for line in text[begin:].splitlines():
-            if self.means_fallback(line):
-                _remember(line.strip())
-        _READ[0] = len(text)
-        return len(text)
+        return remember_past(self._classify, self._stderr_text)
 
     def means_fallback(self, text: str) -> bool:
         """True for a message which says that an operator runs on the host."""
-        return self._classify(text) == ErrorKind.FALLBACK or _PHRASE.search(text) is not None
+        return means_fallback(text, self._classify)
 
     def _keep(self, text: str) -> None:
         self.texts.append(text)
         _remember(text)
 
 
+def means_fallback(text: str, classify: Callable[[str], str]) -> bool:
+    """True for a message which says that an operator runs on the host: the platform's reading, or the usual words."""
+    if classify(text) == ErrorKind.FALLBACK:
+        return True
+    return _PHRASE.search(text) is not None and _OF_AN_OPERATOR.search(text) is not None
+
+
+def remember_past(classify: Callable[[str], str], stderr_text: Callable[[], str]) -> int:
+    """Remember the fall-back warnings written since the last look, so that they count as spent; the text's length so far."""
+    text = stderr_text()
+    begin = _READ[0] if _READ[0] <= len(text) else 0  # shorter: it was emptied meanwhile
+    for line in text[begin:].splitlines():
+        if means_fallback(line, classify):
+            _remember(line.strip())
+    _READ[0] = len(text)
+    return len(text)
+
+
 def _remember(text: str) -> None:
-    for name in _OPERATOR.findall(text):
-        SEEN.setdefault(name, text)
+    for names in _OPERATOR.findall(text):
+        SEEN.setdefault("".join(names), text)
 
 
 def dispatched(fn: Callable[[], object]) -> set[str]:
     """Call ``fn`` once; the base names of the operators that it dispatches."""
+    return recorded(fn)[1]
+
+
+def recorded(fn: Callable[[], Result]) -> tuple[Result, set[str]]:
+    """Call ``fn`` once; what it returns, and the base names of the operators that it dispatches.
+
+    Every operator takes some microseconds longer meanwhile.
+    """
     from torch.utils._python_dispatch import TorchDispatchMode
 
     names: set[str] = set()
@@ -104,8 +131,8 @@ def dispatched(fn: Callable[[], object]) -> set[str]:
             return func(*args, **(kwargs or {}))
 
     with Record():
-        fn()
-    return names
+        result = fn()
+    return result, names
 
 
 def on_host(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 SHOWN = ("driver", "toolkit", "torch")
 MOST_ROWS = 40
+ALIKE = 3  # keys that are named of variants that failed with one and the same reason
 
 
 def header(
@@ -36,7 +37,7 @@ def header(
     devices = (
         f"{len(probe.devices)} device(s): {probe.devices[0].name}"
         if probe.devices
-        else str(probe.hardware.get("name", ""))
+        else str(probe.hardware.get("name") or "no device")
     )
     versions = ", ".join(f"{name} {probe.versions[name]}" for name in SHOWN if probe.versions.get(name))
     lines = [f"accel: {machine.platform} — {devices}; {versions or 'no versions known'}", f"accel: {machine.why}"]
@@ -100,13 +101,18 @@ def summary(reporter: pytest.TerminalReporter, ledger: Any, gate: Any) -> None:
         reporter.write_line(f"changed against the baseline: {line}")
     for error in ledger.config_errors:
         reporter.write_line(f"CONFIG: {error}", red=True)
+    from pytest_accel.report.coverage import cells_of
+    from pytest_accel.report.coverage import lines as coverage_lines
+
+    for text in coverage_lines(cells_of(results)):
+        reporter.write_line(text)
     _failures(reporter, results)
     _notable(reporter, results)
     if ledger.recorded:
         for record in ledger.recorded:
             for line in recorded_lines(record):
                 reporter.write_line(line)
-    if gate.options.report:
+    if gate.options.report and ledger.written:
         reporter.write_line(f"results: {gate.options.report}")
 
 
@@ -141,18 +147,23 @@ def recorded_line(record: Any) -> str:
 
 
 def _failures(reporter: pytest.TerminalReporter, results: Sequence[CaseResult]) -> None:
-    """The variants that are not fine, worst first, one line a metric that is to blame."""
+    """What is not fine, worst first: variants of one reason together, one line a metric that is to blame."""
     bad = [r for r in results if Verdict(r.verdict).badness >= Verdict.NEW.badness and r.verdict != "NEW"]
     bad.sort(key=lambda r: -Verdict(r.verdict).badness)
-    for result in bad[:MOST_ROWS]:
-        code = f" ({result.code})" if result.code else ""
-        reporter.write_line(f"{result.verdict}{code} {result.key}", red=True)
-        blamed = [(n, m) for n, m in result.metrics.items() if m.get("verdict") == result.verdict]
+    alike: dict[tuple[str, str, str], list[CaseResult]] = {}
+    for result in bad:
+        alike.setdefault((result.verdict, result.code, result.reason), []).append(result)
+    for (verdict, code, reason), results_alike in list(alike.items())[:MOST_ROWS]:
+        keys = [result.key for result in results_alike]
+        shown = ", ".join(keys[:ALIKE]) + (f", … {len(keys)} in all" if len(keys) > ALIKE else "")
+        reporter.write_line(f"{verdict}{f' ({code})' if code else ''} {shown}", red=True)
+        blamed = [(n, m) for n, m in results_alike[0].metrics.items() if m.get("verdict") == verdict]
         for name, metric in blamed[:3]:
             reporter.write_line(f"    {metric_line(name, metric)}")
-        reporter.write_line(f"    {result.reason}")
-    if len(bad) > MOST_ROWS:
-        reporter.write_line(f"… and {len(bad) - MOST_ROWS} more; all are in the results file (--accel-report FILE)")
+        reporter.write_line(f"    {reason}")
+    left = sum(len(results_alike) for results_alike in list(alike.values())[MOST_ROWS:])
+    if left:
+        reporter.write_line(f"… and {left} more; all are in the results file (--accel-report FILE)")
     new = [r.key for r in results if r.verdict == "NEW"]
     if new:
         shown = ", ".join(new[:3]) + (f", … ({len(new)} in all)" if len(new) > 3 else "")

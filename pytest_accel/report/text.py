@@ -66,4 +66,8 @@ def describe(result: CaseResult) -> str:
     if reproducer:
         lines.append("  reproduce with:")
         lines.extend(f"    {line}" for line in str(reproducer).splitlines())
+    tools = result.notes.get("tools")
+    if reproducer and tools:
+        lines.append("  look closer, with these lines in reproduce.py:")
+        lines.extend(f"    {command}" for command in tools)
     return "\n".join(lines)

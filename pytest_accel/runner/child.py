@@ -1,6 +1,7 @@
 """The measuring process: pytest's import path, working directory and environment, never its conftest files.
 
-Three descriptors are given by number: the pipe it reads, the pipe it writes, and the pipe whose end tells that pytest is gone.
+Four descriptors are given by number: the pipe it reads, the pipe it writes, the pipe whose end tells that pytest is gone, and the
+file where it leaves what it is about to do.
 Its standard output and error are files, so that what it said outlives it.
 """
 
@@ -17,7 +18,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from pytest_accel.errors import ConfigError
-from pytest_accel.runner.execute import Bench, error_text
+from pytest_accel.runner.capture import leave_crumb
+from pytest_accel.runner.execute import Bench, sentence
 from pytest_accel.runner.protocol import Channel, Closed, Hello, Quit, Result, SetUp, Start
 from pytest_accel.runner.types import Request
 from pytest_accel.runner.watcher import die_with_parent, start_watcher
@@ -68,9 +70,9 @@ def _stream(descriptor: int) -> Any:
 
 def main() -> None:
     """Run until told to quit or until pytest is gone."""
-    reading, writing, liveness = (int(number) for number in sys.argv[-3:])
+    reading, writing, liveness, crumb = (int(number) for number in sys.argv[-4:])
     sys.argv[:] = ["pytest-accel-measuring-process"]
-    for descriptor in (reading, writing, liveness):
+    for descriptor in (reading, writing, liveness, crumb):
         os.set_inheritable(descriptor, False)
     channel = Channel(reading, writing)
     try:
@@ -90,7 +92,7 @@ def main() -> None:
     sys.path[:] = start.sys_path
     sys.dont_write_bytecode = start.dont_write_bytecode
     own = os.getpid()
-    bench, hello = _prepare(start, output.stderr_text)
+    bench, hello = _prepare(start, output.stderr_text, lambda line: leave_crumb(crumb, line))
     try:
         channel.send(hello)
         while bench is not None:
@@ -121,7 +123,9 @@ def _send(channel: Channel, result: Result) -> None:
         channel.send(Result({"outcome": "config", "code": "config", "reason": f"a note or metric is no JSON: {error}"}))
 
 
-def _prepare(start: Start, stderr_text: Callable[[], str]) -> tuple[Bench | None, Hello]:
+def _prepare(
+    start: Start, stderr_text: Callable[[], str], crumb: Callable[[str], None]
+) -> tuple[Bench | None, Hello]:
     """Import torch, see that the device answers, and read the stack; or say why this process cannot measure."""
     from pytest_accel.stack.registry import platform as platform_of
     from pytest_accel.stack.types import Stack
@@ -158,6 +162,7 @@ def _prepare(start: Start, stderr_text: Callable[[], str]) -> tuple[Bench | None
         with_torch=torch is not None,
         watch=_telemetry(platform, start),
         stderr_text=stderr_text,
+        crumb=crumb,
     )
     return bench, Hello(pid, str(torch.__version__) if torch is not None else None, _plain(stack))
 
@@ -177,7 +182,7 @@ def _telemetry(platform: Platform, start: Start) -> Callable[[], Telemetry] | No
 
 def _unable(pid: int, code: str, what: str, error: BaseException) -> Hello:
     text = "".join(traceback.format_exception(error))
-    return Hello(pid, problem=f"{what}: {type(error).__name__}: {error_text(error)}", code=code, detail=text)
+    return Hello(pid, problem=f"{what}: {sentence(error)}", code=code, detail=text)
 
 
 def _plain(stack: Stack) -> dict[str, Any]:

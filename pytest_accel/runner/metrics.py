@@ -55,10 +55,8 @@ def _metric(name: str, value: object) -> Metric:
 
 
 def _number(value: object) -> float | int | None:
-    if isinstance(value, bool):
-        return value
     if isinstance(value, int):
-        return int(value)
+        return int(value)  # a truth value is 1 or 0
     return float(value) if isinstance(value, float) else None
 
 

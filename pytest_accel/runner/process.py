@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import signal
@@ -9,13 +10,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_accel.runner.capture import Spool
+from pytest_accel.runner.capture import Crumb, Spool
 from pytest_accel.runner.protocol import Channel, Closed, Hello, Late, Message, Quit, Result, SetUp, Start
 from pytest_accel.runner.types import Measurement, Outcome, Request
 from pytest_accel.runner.watcher import open_pidfd
@@ -37,8 +38,25 @@ _IMPORT = (
 
 
 @dataclass(frozen=True)
+class Surroundings:
+    """Where processes run: working directory, environment, import path. Taken once, so that what tests and conftest files
+    change while pytest runs makes no two sessions of a variant differ."""
+
+    cwd: str
+    environ: Mapping[str, str]
+    sys_path: Sequence[str]
+
+    @classmethod
+    def here(cls, cwd: str | None = None) -> Surroundings:
+        """Those of this process now, or in another working directory."""
+        folder = cwd or os.getcwd()
+        return cls(folder, dict(os.environ), [entry or folder for entry in sys.path])
+
+
+@dataclass(frozen=True)
 class Launch:
-    """How the measuring processes of a device are started. ``start_timeout`` in seconds; ``env`` is laid over pytest's own.
+    """How the measuring processes of a device are started. ``start_timeout`` in seconds; ``env`` is laid over the
+    environment of ``surroundings`` (pytest's at the start of each process, where there are none).
 
     ``probe_part`` holds ``hardware``, ``settings`` and ``versions`` as the probe saw them; ``device`` is given where its
     telemetry shall be watched around timings.
@@ -50,6 +68,7 @@ class Launch:
     env: Mapping[str, str] = field(default_factory=dict)
     start_timeout: float = START_TIMEOUT
     device: Device | None = None
+    surroundings: Surroundings | None = None
 
 
 class NotReady(Exception):
@@ -76,22 +95,24 @@ class MeasuringProcess:
         self._setups: dict[str, Measurement] = {}
         self._ahead: tuple[Request, float] | None = None
         self._closed = False
-        self._out, self._err = Spool(), Spool()
+        self._out, self._err, self._crumb = Spool(), Spool(), Crumb()
         self._started = time.monotonic()
         requests, send_requests = os.pipe()
         read_results, results = os.pipe()
         liveness, self._liveness = os.pipe()
         given = (requests, results, liveness)
+        self._around = launch.surroundings or Surroundings.here()
         folder = str(Path(__file__).resolve().parents[2])
         try:
             # -c and not -m: with -m, a user's file named like a module of Python would be imported in its place.
             self._popen = subprocess.Popen(
-                [sys.executable, "-u", "-c", _IMPORT, folder, *map(str, given)],
+                [sys.executable, "-u", "-c", _IMPORT, folder, *map(str, (*given, self._crumb.fd))],
                 stdin=subprocess.DEVNULL,
                 stdout=self._out.fd,
                 stderr=self._err.fd,
-                env={**os.environ, **launch.env},
-                pass_fds=given,
+                env={**self._around.environ, **launch.env},
+                cwd=self._around.cwd,
+                pass_fds=(*given, self._crumb.fd),
                 start_new_session=True,
             )
         except BaseException:
@@ -99,6 +120,7 @@ class MeasuringProcess:
                 os.close(descriptor)
             self._out.close()
             self._err.close()
+            self._crumb.close()
             raise
         finally:
             for descriptor in given:
@@ -116,7 +138,7 @@ class MeasuringProcess:
     def _start_message(self) -> Start:
         launch = self.launch
         return Start(
-            sys_path=[entry or os.getcwd() for entry in sys.path],
+            sys_path=list(self._around.sys_path),
             platform=launch.platform,
             index=launch.index,
             probe_part=launch.probe_part,
@@ -250,7 +272,8 @@ class MeasuringProcess:
             return Measurement(
                 "device-stuck", code="device-stuck", reason=f"{reason}; {self.stuck_reason}", detail=detail
             )
-        return Measurement(outcome, code=outcome, reason=reason, detail=detail)
+        at, notes = _left(self._crumb.text())
+        return Measurement(outcome, code=outcome, reason=reason + at, detail=detail, notes=notes)
 
     @property
     def stuck_reason(self) -> str:
@@ -307,6 +330,12 @@ class MeasuringProcess:
         hint = " (killed from outside; by the kernel, where memory ran out)" if -code == signal.SIGKILL else ""
         return f"died by {name}{hint}"
 
+    def interrupt(self) -> None:
+        """SIGKILL the group from another thread; who waits for an answer sees the death and cleans up."""
+        if not self._closed:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGKILL)
+
     def close(self) -> None:
         """End the process: politely where it is idle, by SIGKILL otherwise. Its children end with it. May be called again."""
         try:
@@ -318,6 +347,7 @@ class MeasuringProcess:
             self.kill()
             self._out.close()
             self._err.close()
+            self._crumb.close()
 
     def kill(self) -> bool:
         """SIGKILL the whole process group and wait. False, with ``stuck`` set, where the process outlives it by 10 s."""
@@ -349,6 +379,16 @@ class MeasuringProcess:
             except (ProcessLookupError, PermissionError):
                 return
             time.sleep(0.005)
+
+
+def _left(crumb: str) -> tuple[str, dict[str, Any]]:
+    """What a dead process was about to do, in words, and its notes: how to do the same by hand."""
+    try:
+        said = json.loads(crumb) if crumb.strip() else {}
+    except ValueError:
+        return "", {}
+    at = said.pop("at", "")
+    return (f", at {at}" if at else ""), {name: value for name, value in said.items() if value}
 
 
 def _readable(descriptor: int, seconds: float) -> bool:

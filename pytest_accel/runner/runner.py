@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from pytest_accel.runner.process import START_TIMEOUT, Launch, MeasuringProcess, NotReady
+from pytest_accel.runner.process import START_TIMEOUT, Launch, MeasuringProcess, NotReady, Surroundings
 from pytest_accel.runner.types import Measurement, Request
 
 if TYPE_CHECKING:
@@ -23,7 +23,8 @@ class Runner:
 
     ``probe_part`` is what the probe knows of the stack (``hardware``, ``settings``, ``versions``); ``env`` is laid over
     pytest's environment (the variable that narrows which devices are seen); ``start_timeout`` in seconds, for a process to
-    come up and for a set-up function; ``device``: watch its telemetry around timings.
+    come up and for a set-up function; ``device``: watch its telemetry around timings;
+    ``surroundings``: working directory, environment and import path of all its processes.
     """
 
     def __init__(
@@ -35,8 +36,9 @@ class Runner:
         env: Mapping[str, str] | None = None,
         start_timeout: float = START_TIMEOUT,
         device: Device | None = None,
+        surroundings: Surroundings | None = None,
     ) -> None:
-        self._launch = Launch(platform_name, index, probe_part or {}, env or {}, start_timeout, device)
+        self._launch = Launch(platform_name, index, probe_part or {}, env or {}, start_timeout, device, surroundings)
         self._process: MeasuringProcess | None = None
         self._gone: Measurement | None = None
 
@@ -73,6 +75,17 @@ class Runner:
     def is_ahead(self) -> bool:
         """True while a variant that was sent ahead waits to be asked for."""
         return self._process is not None and self._process.ahead is not None
+
+    def reachable(self) -> bool:
+        """Wait for a process that can measure; False where there can be none."""
+        return self._ready() is not None
+
+    def abandon(self) -> None:
+        """Called from another thread: end what is measured now by SIGKILL, and measure nothing any more."""
+        self._gone = Measurement("device-lost", code="stopped-early", reason="the run was stopped")
+        process = self._process
+        if process is not None:
+            process.interrupt()
 
     def new_session(self) -> None:
         """Let the next variant be measured in a fresh process (one that has measured nothing yet is fresh)."""

@@ -12,6 +12,7 @@ Outcome = Literal[
     "measured",  # metrics are there
     "skipped",  # the workload itself said that it cannot be measured here (UNMEASURED)
     "unfit",  # the machine was unfit while it ran (ENV); code says how
+    "noisy",  # the workload itself said that it saw too little to judge (INCONCLUSIVE)
     "error",  # the workload raised
     "import-failed",  # the workload, or its set-up, cannot be imported
     "config",  # the workload refuses its arguments, or returns no metrics

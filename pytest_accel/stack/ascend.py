@@ -8,12 +8,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from pytest_accel.stack import ascend_files, ascend_settings, ascend_smi, error_texts, torch_settings
-from pytest_accel.stack.ascend_files import cann_version, driver_version
+from pytest_accel.stack import ascend_files, ascend_settings, ascend_smi, error_texts, torch_settings, variation
+from pytest_accel.stack.ascend_files import SILENCERS, cann_version, driver_version
 from pytest_accel.stack.ascend_smi import Chip, Table, failure
 from pytest_accel.stack.chips import slug_of
-from pytest_accel.stack.common import device_identity, host_versions, other_processes, pci_cards, switches
+from pytest_accel.stack.common import host_versions, links, matrix, other_processes, pci_cards, switches
 from pytest_accel.stack.host import CommandResult, Host
+from pytest_accel.stack.identity import device_identity
 from pytest_accel.stack.torch_like import COMMON_SETTINGS, TorchLike
 from pytest_accel.stack.types import Device, Finding, Probe, Telemetry, Value
 from pytest_accel.stack.visible import hides_on_purpose
@@ -39,7 +40,14 @@ class AscendPlatform(TorchLike):
     vendor = "ascend"
     device_type = "npu"
     visible_env = (VARIABLE,)
+    measuring_env: Mapping[str, str] = dict.fromkeys(SILENCERS, "0")
     collective_backend = "hccl"
+    may_vary = variation.ASCEND
+    debug_commands = (
+        "ASCEND_LAUNCH_BLOCKING=1 mssanitizer --tool=memcheck python reproduce.py",
+        "msprof --output=./reproduce python reproduce.py",
+    )
+    graph_class = "NPUGraph"
     setting_names = (*COMMON_SETTINGS, *torch_settings.NPU_SETTINGS)
     settings_allowed = torch_settings.allowed(setting_names)
 
@@ -109,6 +117,8 @@ class AscendPlatform(TorchLike):
                 "memory_bytes": first.memory_bytes,
                 "partition": first.partition,
                 "dies_per_module": 2 if table.two_dies else 1,
+                "count": len(devices),
+                "links": _links(host, places),
             },
             versions=_versions(host, table, found[places[0]]),
             settings=_settings(host),
@@ -206,6 +216,16 @@ def _asked(host: Host, seen: str) -> tuple[Table, list[Chip], Finding | None]:
         return table, found, None
     what = f"{seen}, but npu-smi lists no chip"
     return table, [], Finding("no-devices", "error", what, "see npu-smi info and the kernel's log")
+
+
+def _links(host: Host, places: list[int]) -> str | None:
+    """How the visible chips are joined (``HCCS``, ``PIX``, …), by npu-smi, which counts in the order of its listing."""
+    if len(places) < 2:
+        return None
+    result = host.run(["npu-smi", "info", "-t", "topo"])
+    told = matrix(result.out if result is not None and failure(result) is None else "", "NPU")
+    seen = {place: index for index, place in enumerate(places)}
+    return links({(seen[a], seen[b]): word for (a, b), word in told.items() if a in seen and b in seen}, len(places))
 
 
 def _name(host: Host, chip: Chip, table: Table) -> tuple[str, str | None]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from pytest_accel.stack.host import Host
 from pytest_accel.stack.types import Value
@@ -11,33 +12,85 @@ from pytest_accel.stack.types import Value
 BASE = "/usr/local/Ascend"
 INSTALL_INFO = "/etc/ascend_install.info"
 NODES = ("/dev/davinci_manager", "/dev/devmm_svm", "/dev/hisi_hdc")
+#: Both silence torch_npu's warning that an operator runs on the host; the second is the older name (it warns where it is set).
+SILENCERS = ("TORCH_NPU_WARNING_DISABLE", "TORCH_NPU_DISABLED_WARNING")
 _HOMES = (f"{BASE}/cann", f"{BASE}/ascend-toolkit/latest", f"{BASE}/nnrt/latest")
 _HOME_OF_USER = ("Ascend/cann", "Ascend/ascend-toolkit/latest")
+_ARCHITECTURES = ("aarch64-linux/", "arm64-linux/", "x86_64-linux/")
 _INSTALLED = ("ascend_toolkit_install.info", "ascend_nnrt_install.info")
 
 
-def field(text: str | None, *names: str) -> str | None:
-    """The value of the first of ``names`` that a ``name=value`` file has, without quotes."""
-    for name in names:
-        match = re.search(rf"^{re.escape(name)}=[ \t]*(\S.*?)\s*$", text or "", re.MULTILINE)
-        if match:
-            return match.group(1).strip("\"'") or None
-    return None
+@dataclass(frozen=True)
+class Cann:
+    """An installed CANN: its folder, version, inner version (``V100R001C22``) and the inner versions it goes with."""
+
+    home: str
+    version: str
+    inner: str = ""
+    compatible: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class AscendDriver:
+    """The driver's ``version.info``: its version, inner version, and the inner versions and firmware it goes with."""
+
+    version: str
+    inner: str = ""
+    compatible: tuple[str, ...] = ()
+    firmware: tuple[str, str] | None = None
+    fields: Mapping[str, str] = field(default_factory=dict)
+
+
+def fields_of(text: str | None) -> dict[str, str]:
+    """The fields of a ``name=value`` file, without quotes; those without a value are left out."""
+    found = re.findall(r"^([\w.-]+)=[ \t]*(\S.*?)\s*$", text or "", re.MULTILINE)
+    return {name: bare for name, value in found if (bare := value.strip("\"'"))}
+
+
+def _first(text: str | None, *names: str) -> str | None:
+    fields = fields_of(text)
+    return next((fields[name] for name in names if name in fields), None)
+
+
+def _listed(text: str | None) -> tuple[str, ...]:
+    return tuple(re.findall(r"\[([^\]]+)\]", text or ""))
+
+
+def _inner(text: str | None) -> str:
+    """``V100R001C22SPC001B231`` → ``V100R001C22``: what the lists of compatible versions name."""
+    match = re.match(r"V\d+R\d+C\d+", text or "")
+    return match.group() if match else ""
 
 
 def _driver_base(host: Host) -> str:
-    path = field(host.read(INSTALL_INFO), "Driver_Install_Path_Param")
-    return (path or BASE).rstrip("/")
+    return (_first(host.read(INSTALL_INFO), "Driver_Install_Path_Param") or BASE).rstrip("/")
+
+
+def driver(host: Host) -> AscendDriver | None:
+    """The installed driver. Its version is ``package_version`` where the file has that, else ``Version``."""
+    fields = fields_of(host.read(f"{_driver_base(host)}/driver/version.info"))
+    version = fields.get("package_version") or fields.get("Version")
+    if version is None:
+        return None
+    window = re.fullmatch(r"\[([^,\]]+),([^,\]]+)\]", fields.get("compatible_version_fw", ""))
+    return AscendDriver(
+        version=version,
+        inner=_inner(fields.get("Innerversion")),
+        compatible=_listed(fields.get("compatible_version")),
+        firmware=(window.group(1), window.group(2)) if window else None,
+        fields=fields,
+    )
 
 
 def driver_version(host: Host) -> str | None:
-    """The driver's version from its ``version.info``: ``package_version`` where it is there, else ``Version``."""
-    return field(host.read(f"{_driver_base(host)}/driver/version.info"), "package_version", "Version")
+    """The installed driver's version alone."""
+    installed = driver(host)
+    return installed.version if installed else None
 
 
 def firmware_version(host: Host) -> str | None:
     """The firmware's version as the driver's ``compatible_version_fw`` counts it, ``7.7.0.1.231``."""
-    return field(host.read(f"{_driver_base(host)}/firmware/version.info"), "Version")
+    return _first(host.read(f"{_driver_base(host)}/firmware/version.info"), "Version")
 
 
 def cann_homes(host: Host) -> Iterator[str]:
@@ -52,44 +105,58 @@ def cann_homes(host: Host) -> Iterator[str]:
             yield place.rstrip("/")
 
 
-def cann(host: Host) -> tuple[str | None, str | None]:
-    """CANN's version as its maker writes it (``8.2.RC1``, ``8.0.T63``) and the folder that tells it; None, None without CANN.
+def cann(host: Host) -> Cann | None:
+    """The CANN that a process would use, its version as its maker writes it (``8.2.RC1``, ``8.0.T63``); None without one.
 
     ``ascend_toolkit_install.info`` lies below ``<arch>-linux`` in every release, ``version.cfg`` beside it in older ones.
+    The architecture of an image is not always this machine's.
     """
-    for place in cann_homes(host):
-        for folder in (f"{host.machine()}-linux/", "arm64-linux/", ""):
+    for home in cann_homes(host):
+        for folder in dict.fromkeys((f"{host.machine()}-linux/", *_ARCHITECTURES, "")):
             for name in _INSTALLED:
-                version = field(host.read(f"{place}/{folder}{name}"), "version")
-                if version:
-                    return version, place
-        running = field(host.read(f"{place}/version.cfg"), "toolkit_running_version", "runtime_running_version")
+                fields = fields_of(host.read(f"{home}/{folder}{name}"))
+                if "version" in fields:
+                    inner, compatible = fields.get("innerversion"), fields.get("compatible_version")
+                    return Cann(home, fields["version"], _inner(inner), _listed(compatible))
+        running = _running(host, home, "toolkit_running_version", "runtime_running_version")
         if running:
-            return running.strip("[]").rpartition(":")[2], place
-    return None, None
+            return Cann(home, running)
+    return None
+
+
+def _running(host: Host, home: str, *names: str) -> str | None:
+    """A part's version by ``version.cfg``, whose values are ``[inner:version]``."""
+    text = _first(host.read(f"{home}/version.cfg"), *names)
+    return (text or "").strip("[]").rpartition(":")[2] or None
 
 
 def cann_version(host: Host) -> str | None:
     """CANN's version alone."""
-    return cann(host)[0]
+    installed = cann(host)
+    return installed.version if installed else None
 
 
 def package_version(text: str | None) -> str | None:
     """A CANN package's release by its ``version.info``: ``version_dir`` (``8.2.RC1``), else ``Version``."""
-    return field(text, "version_dir", "Version")
+    return _first(text, "version_dir", "Version")
+
+
+def operator_kernels(host: Host, installed: Cann) -> str | None:
+    """The CANN release that the operators' binaries (the ``opp_kernel`` package) were built for; None where not told."""
+    return _first(host.read(f"{installed.home}/opp_kernel/version.info"), "version_dir")
 
 
 def cann_packages(host: Host) -> dict[str, Value]:
     """``cann_ops``: the operators' compiled kernels, a package of their own that must fit CANN; ``hccl``: the collectives."""
-    _, home = cann(host)
-    if home is None:
+    installed = cann(host)
+    if installed is None:
         return {"cann_ops": None, "hccl": None}
+    home = installed.home
     kernels = (f"{home}/opp_kernel/version.info", f"{home}/ops/version.info", f"{home}/opp/version.info")
     ops = next((version for path in kernels if (version := package_version(host.read(path)))), None)
-    built = field(host.read(f"{home}/{host.machine()}-linux/ascend_ops_install.info"), "version")
+    built = _first(host.read(f"{home}/{host.machine()}-linux/ascend_ops_install.info"), "version")
     hccl = package_version(host.read(f"{home}/hccl/version.info"))
-    running = field(host.read(f"{home}/version.cfg"), "hccl_running_version")
-    return {"cann_ops": built or ops, "hccl": hccl or (running or "").strip("[]").rpartition(":")[2] or None}
+    return {"cann_ops": built or ops, "hccl": hccl or _running(host, home, "hccl_running_version")}
 
 
 def device_nodes(host: Host) -> list[int]:

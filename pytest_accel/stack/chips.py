@@ -1,7 +1,9 @@
 """From chip ids and names to the slug that names a baseline folder.
 
 A driver may rename a product; its PCI ids stay. So ids come first, then the names that the table knows, then the name as
-it is, cleaned. Ids are those of the PCI ID repository (pci-ids.ucw.cz); a chip whose id is not certain is not listed.
+it is, cleaned. Every id was looked up: in the PCI ID repository's list of 2026-05-24 (pci-ids.ucw.cz), and where that lacks
+it in the table of NVIDIA/open-gpu-kernel-modules (README.md) or in libdrm's data/amdgpu.ids. A chip whose id is in none of
+them is not listed.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ _TABLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "nvidia-geforce-rtx-4090": (("10de:2684",), ("GeForce RTX 4090",)),
     "nvidia-geforce-rtx-5090": (("10de:2b85",), ("GeForce RTX 5090",)),
     "amd-mi100": (("1002:738c",), ("Instinct MI100", "Arcturus GL-XL [Instinct MI100]")),
-    "amd-mi210": (("1002:740f", "1002:7410"), ("Instinct MI210", "Instinct MI210 VF")),
+    "amd-mi210": (("1002:740f",), ("Instinct MI210", "Instinct MI210 VF")),
     # 1002:740c is both of these: the name decides.
     "amd-mi250": ((), ("Instinct MI250", "INSTINCT MI250 (MCM) OAM AC MBA")),
     "amd-mi250x": (("1002:7408",), ("Instinct MI250X", "INSTINCT MI250X (MCM) OAM AC MBA")),

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from pytest_accel.stack.common import hashed, torch_build
+from pytest_accel.stack.common import torch_build
 from pytest_accel.stack.host import Host
-from pytest_accel.stack.registry import HOST_PLATFORM, names, platform
-from pytest_accel.stack.types import Machine, Probe
+from pytest_accel.stack.identity import machine_id
+from pytest_accel.stack.registry import BROKEN, HOST_PLATFORM, names, platform, probe
+from pytest_accel.stack.types import Finding, Machine, Probe
 from pytest_accel.stack.visible import parse_visible
 
 AUTO = "auto"
-_NO_ID = {"", "uninitialized"}
 
 
 def choose(option: str, host: Host, devices_wanted: int | None, baseline_hint: str | None = None) -> Machine:
@@ -21,9 +22,13 @@ def choose(option: str, host: Host, devices_wanted: int | None, baseline_hint: s
     ``auto``, an accelerator's slug and none found is ENV ``accelerator-gone``. Raises ConfigError for an unknown platform.
     """
     if option == AUTO:
-        found, why, unfit = _auto(host, baseline_hint)
+        probes = [probe(name, host) for name in names() if name != HOST_PLATFORM]
+        useless = [found for found in probes if any(finding.code == BROKEN for finding in found.findings)]
+        found, why, unfit = _auto(host, [found for found in probes if found not in useless], baseline_hint)
+        found, unfit = _beside(useless, found, unfit)
     else:
-        found, why = platform(option).probe(host), f"{option}, as --accel={option} says"
+        platform(option)  # one that is named must load: its error is the user's to read
+        found, why = probe(option, host), f"{option}, as --accel={option} says"
         unfit = _unfit_as_named(found)
     if unfit is None:
         unfit = _wrong(found) or _too_few(found, devices_wanted)
@@ -37,8 +42,22 @@ def choose(option: str, host: Host, devices_wanted: int | None, baseline_hint: s
     )
 
 
-def _auto(host: Host, baseline_hint: str | None) -> tuple[Probe, str, tuple[str, str] | None]:
-    probes = [platform(name).probe(host) for name in names() if name != HOST_PLATFORM]
+def _beside(
+    useless: Sequence[Probe], found: Probe, unfit: tuple[str, str] | None
+) -> tuple[Probe, tuple[str, str] | None]:
+    """The choice where the modules of some platforms are broken: a warning beside another accelerator, which goes on.
+
+    Where only the host is left nobody can tell whether their devices are here, so that a CPU run would be a quiet one.
+    """
+    for other in useless:
+        warning = Finding(BROKEN, "warning", other.reason, other.mend)
+        found = replace(found, findings=(*found.findings, warning))
+        if found.platform == HOST_PLATFORM and unfit is None:
+            unfit = (BROKEN, f"{other.reason}; to mend it: {other.mend}, or say --accel={HOST_PLATFORM}")
+    return found, unfit
+
+
+def _auto(host: Host, probes: Sequence[Probe], baseline_hint: str | None) -> tuple[Probe, str, tuple[str, str] | None]:
     usable = [probe for probe in probes if probe.state == "present"]
     broken = [probe for probe in probes if probe.state == "broken" and not probe.hardware.get("hidden_devices")]
     if usable and len(usable) + len(broken) > 1:
@@ -111,15 +130,6 @@ def _too_few(found: Probe, wanted: int | None) -> tuple[str, str] | None:
     if wanted is None or count >= wanted:
         return None
     return "too-few-devices", f"{wanted} devices were asked for (--accel-devices), {count} usable: {_shown(found)}"
-
-
-def machine_id(host: Host) -> str:
-    """A hash by which baselines know this machine: of its machine-id, else its board's UUID, else its host name."""
-    for path in ("/etc/machine-id", "/sys/class/dmi/id/product_uuid"):
-        text = (host.read(path) or "").strip()
-        if text not in _NO_ID:
-            return hashed(f"pytest-accel machine {text}")
-    return hashed(f"pytest-accel host {host.hostname()}")
 
 
 def visible_for_worker(visible: str | None, count: int, worker_index: int) -> str | None:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pytest_accel.stack.host import Host
 from pytest_accel.stack.types import Value
 
+#: The environment variable that all measuring processes of one pytest run carry, with the run's id.
+RUN_MARK = "PYTEST_ACCEL_RUN"
 #: Packages whose version is part of the stack, by the word they are stored under: the distributions that carry them, in
 #: the order in which they are asked for. Vendors ship some under a name of their own.
 PACKAGES: Mapping[str, tuple[str, ...]] = {
@@ -112,14 +114,33 @@ def communication(host: Host) -> dict[str, Value]:
     return {**found, **({"nic": "; ".join(ports)} if ports else {})}
 
 
-def device_identity(host: Host, unique: str | None, pci: str | None) -> str:
-    """The hash by which baselines and locks know a device: of its own id, else of its place in this machine; "" without both.
+def links(words: Mapping[tuple[int, int], str], count: int) -> str | None:
+    """How ``count`` devices are joined, in the vendor's words: one word where all pairs are joined alike, else pair by pair.
 
-    A PCI address alone would make one device of all that sit in the same slot of different machines.
+    ``words`` is by the positions of two devices, the lower first; None with fewer than two devices, and where nothing is told.
     """
-    if unique:
-        return hashed(unique)
-    return hashed(f"{(host.read('/etc/machine-id') or '').strip()} {pci}") if pci else ""
+    told = {pair: word for pair, word in sorted(words.items()) if pair[0] < pair[1] < count}
+    if count < 2 or not told:
+        return None
+    if len(set(told.values())) == 1 and len(told) == count * (count - 1) // 2:
+        return next(iter(told.values()))
+    return ", ".join(f"{one}-{other} {word}" for (one, other), word in told.items())
+
+
+def matrix(text: str, word: str) -> dict[tuple[int, int], str]:
+    """The pairs of a topology table as vendors' tools print it: a head with ``GPU0 GPU1 …`` (``word`` is GPU), a row a device."""
+    rows = [re.sub(r"\x1b\[[0-9;]*m", "", line).split() for line in text.splitlines()]
+    head = next((row for row in rows if row[:1] == [f"{word}0"] and (len(row) < 2 or row[1] != "X")), [])
+    columns = [name for name in head if re.fullmatch(rf"{word}\d+", name)]
+    found = {}
+    for row in rows:
+        match = re.fullmatch(rf"{word}(\d+)", row[0]) if row else None
+        if match is None or row is head or "X" not in row:
+            continue
+        for place, (name, told) in enumerate(zip(columns, row[1:], strict=False)):
+            if told != "X" and int(match.group(1)) < int(name.removeprefix(word)):
+                found[int(match.group(1)), place] = told
+    return found
 
 
 def switches(host: Host, names: Iterable[str]) -> dict[str, Value]:
@@ -208,15 +229,22 @@ def pci_address(text: str | None) -> str | None:
 
 
 def other_processes(host: Host, ids: Iterable[int], own_is_among: bool) -> int | None:
-    """How many of ``ids`` (processes on a device) are neither this process nor its descendants; None if it cannot be told.
+    """How many of ``ids`` (processes on a device) are none of this run's; None where it cannot be told.
 
+    This run's are this process, its descendants, and all that carry the same ``RUN_MARK`` in their environment: another
+    worker's measuring process waits for the lock on the device, and computes nothing while this one is timed.
     Drivers tell process ids of the outermost namespace. In a container they are not ours: where this process is known to
     have work on the device (``own_is_among``) and is not in the list, the ids are foreign and nothing is said.
     """
     listed, own = set(ids), os.getpid()
     if own_is_among and listed and own not in listed:
         return None
-    return sum(not _descends(host, number, own) for number in listed)
+    return sum(not _descends(host, number, own) and not _of_this_run(host, number) for number in listed)
+
+
+def _of_this_run(host: Host, number: int) -> bool:
+    mark = host.env.get(RUN_MARK)
+    return bool(mark) and f"{RUN_MARK}={mark}" in (host.read(f"/proc/{number}/environ") or "").split("\0")
 
 
 def _descends(host: Host, number: int, ancestor: int) -> bool:

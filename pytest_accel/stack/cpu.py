@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from pytest_accel.stack import cpu_probe, error_texts, torch_settings
+from pytest_accel.stack import cpu_probe, error_texts, torch_settings, variation
 from pytest_accel.stack.common import host_versions, switches
 from pytest_accel.stack.host import Host
 from pytest_accel.stack.platform import DeviceEvent
@@ -57,7 +57,11 @@ class CpuPlatform:
     name = "cpu"
     device_type = "cpu"
     visible_env: tuple[str, ...] = ()
+    measuring_env: Mapping[str, str] = {}
+    default_env: Mapping[str, str] = {}
     collective_backend = "gloo"
+    may_vary = variation.HOST
+    debug_commands = ("valgrind python reproduce.py", "perf record -g python reproduce.py")
     settings_allowed: Mapping[str, type] = torch_settings.allowed(SETTINGS)
 
     def probe(self, host: Host) -> Probe:
@@ -146,6 +150,10 @@ class CpuPlatform:
     def event(self) -> DeviceEvent:
         """A reading of the host's clock."""
         return HostEvent()
+
+    def graph(self, index: int, fn: Callable[[], object]) -> Callable[[], object] | None:
+        """None: the host launches its own work."""
+        return None
 
     def memory(self, index: int) -> dict[str, int]:
         """Empty: torch keeps no count of the host's memory."""

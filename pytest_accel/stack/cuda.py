@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-import json
 from collections.abc import Mapping
 
 from pytest_accel.stack import cuda_nvml, cuda_smi, error_texts
 from pytest_accel.stack.chips import name_of, slug_of
-from pytest_accel.stack.common import PciCard, host_versions, pci_cards, torch_build
+from pytest_accel.stack.common import PciCard, host_versions, links, pci_cards, torch_build
 from pytest_accel.stack.cuda_cards import Answer, Card, Part, device, visible
-from pytest_accel.stack.cuda_text import failure, kernel_module
+from pytest_accel.stack.cuda_text import failure, kernel_module, toolkit_installed
 from pytest_accel.stack.host import Host
 from pytest_accel.stack.torch_cuda_like import CudaLike, cublas_version, dnn_version, dotted
 from pytest_accel.stack.types import Device, Finding, Probe, Telemetry, Value
@@ -31,6 +30,12 @@ class CudaPlatform(CudaLike):
     name = "cuda"
     vendor = "nvidia"
     visible_env = (VARIABLE,)
+    # Cards are listed in bus order, so that a number in the visibility variable must mean the same to CUDA.
+    default_env: Mapping[str, str] = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+    debug_commands = (
+        "compute-sanitizer --tool memcheck python reproduce.py",
+        "ncu --set full -o reproduce python reproduce.py",
+    )
 
     # --- without torch -------------------------------------------------------------------------------------------------
     def probe(self, host: Host) -> Probe:
@@ -95,7 +100,11 @@ class CudaPlatform(CudaLike):
             reason=f"{answer.source} lists {len(answer.cards)} card(s), {len(devices)} device(s) visible",
             slug=slug_of(self.vendor, first.name, first.ids, devices[0].partition),
             devices=devices,
-            hardware=_hardware(first, devices[0]),
+            hardware={
+                **_hardware(first, devices[0]),
+                "count": len(devices),
+                "links": _links(answer, [card for card, _ in shown]),
+            },
             versions=self._versions(host, answer, module_text, first),
             settings=first.settings(),
             findings=tuple(_findings(host, answer, module_text, shown)),
@@ -130,7 +139,7 @@ class CudaPlatform(CudaLike):
     def _versions(host: Host, answer: Answer, module_text: str | None, card: Card | None = None) -> dict[str, Value]:
         module, flavour = kernel_module(module_text)
         build = torch_build(host)
-        home = _cuda_home(host)
+        home = toolkit_installed(host)
         wheels = {f"nvidia-{name}": _wheel(host, name) for name in _WHEELS}
         return {
             "driver": module or answer.driver,
@@ -190,6 +199,14 @@ def _hardware(card: Card, shown: Device) -> dict[str, Value]:
     }
 
 
+def _links(answer: Answer, shown: list[Card]) -> str | None:
+    places = {answer.cards.index(card): place for place, card in enumerate(shown)}
+    told = {
+        tuple(sorted((places[a], places[b]))): word for (a, b), word in answer.links.items() if {a, b} <= set(places)
+    }
+    return links({(one, other): word for (one, other), word in told.items()}, len(places))
+
+
 def _findings(
     host: Host, answer: Answer, module_text: str | None, shown: list[tuple[Card, Part | None]]
 ) -> list[Finding]:
@@ -212,7 +229,7 @@ def _findings(
         what = f"cards of different models are visible: {', '.join(models)}"
         found.append(Finding("mixed-models", "warning", what, f"narrow {VARIABLE} to one model"))
         if host.env.get("CUDA_DEVICE_ORDER") != "PCI_BUS_ID":
-            what = "with cards of different models CUDA's order (fastest first) is not the bus order assumed here"
+            what = "with cards of different models CUDA counts fastest first; this run counts in bus order, other jobs may not"
             found.append(
                 Finding(
                     "device-order", "warning", what, f"set CUDA_DEVICE_ORDER=PCI_BUS_ID, or name UUIDs in {VARIABLE}"
@@ -244,11 +261,3 @@ def _wheel(host: Host, name: str) -> str | None:
         if version is not None:
             return version
     return None
-
-
-def _cuda_home(host: Host) -> str | None:
-    """The toolkit installed in the usual place, which torch's wheels do not use."""
-    try:
-        return str(json.loads(host.read("/usr/local/cuda/version.json") or "")["cuda"]["version"])
-    except (ValueError, KeyError, TypeError):
-        return None

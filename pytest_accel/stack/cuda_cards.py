@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pytest_accel.stack.common import hashed
@@ -59,7 +59,10 @@ class Card:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the driver answered: its cards in bus order, or the failure. ``lost`` has the words for cards that are gone."""
+    """What the driver answered: its cards in bus order, or the failure. ``lost`` has the words for cards that are gone.
+
+    ``links`` says how two cards are joined (``NV18``, ``PIX``, ``SYS``), by their positions, the lower first.
+    """
 
     source: str
     cards: tuple[Card, ...] = ()
@@ -67,6 +70,7 @@ class Answer:
     cuda: str | None = None
     failure: Failure | None = None
     lost: tuple[str, ...] = field(default=())
+    links: Mapping[tuple[int, int], str] = field(default_factory=dict)
 
 
 def chip_ids(text: str | int | None) -> str | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,6 +16,9 @@ from pytest_accel.stack.host import Host
 from pytest_accel.stack.types import Device, Telemetry
 
 _COMPUTE_MODES = {0: "default", 1: "exclusive_thread", 2: "prohibited", 3: "exclusive_process"}
+# NVML_TOPOLOGY_*, NVML_P2P_CAPS_INDEX_NVLINK, NVML_NVLINK_MAX_LINKS
+_ANCESTORS = {10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
+_P2P_NVLINK, _LINKS = 2, 18
 _GPU, _SM, _MEMORY = 0, 1, 2  # NVML_TEMPERATURE_GPU, NVML_CLOCK_SM, NVML_CLOCK_MEM
 
 
@@ -25,10 +29,12 @@ def cards(nvml: Any) -> Answer:
     except nvml.NVMLError as error:
         return Answer("NVML", failure=failure_of_nvml(int(error.value), str(error)))
     try:
-        found, lost = [], []
+        found, handles, lost = [], [], []
         for index in range(int(_ask(nvml, "nvmlDeviceGetCount") or 0)):
             try:
-                found.append(_card(nvml, nvml.nvmlDeviceGetHandleByIndex(index)))
+                handle = nvml.nvmlDeviceGetHandleByIndex(index)
+                found.append(_card(nvml, handle))
+                handles.append(handle)
             except nvml.NVMLError as error:
                 if error.value != NO_PERMISSION:  # a card that the control group hides is not this process's
                     lost.append(f"card {index}: {error} ({error.value})")
@@ -39,6 +45,7 @@ def cards(nvml: Any) -> Answer:
             driver=_text(_ask(nvml, "nvmlSystemGetDriverVersion")),
             cuda=f"{packed // 1000}.{packed % 1000 // 10}" if packed else None,
             lost=tuple(lost),
+            links=_links(nvml, handles),
         )
     finally:
         nvml.nvmlShutdown()
@@ -68,6 +75,20 @@ def _card(nvml: Any, handle: Any) -> Card:
         firmware=_text(_ask(nvml, "nvmlDeviceGetGspFirmwareVersion", handle)),
         parts=tuple(_parts(nvml, handle, uuid)) if mig is not None and mig[0] else (),
     )
+
+
+def _links(nvml: Any, handles: Sequence[Any]) -> dict[tuple[int, int], str]:
+    """How cards are joined, in nvidia-smi's words: ``NV`` and the number of active links, else their nearest common ancestor."""
+    found = {}
+    for one, other in itertools.combinations(range(len(handles)), 2):
+        pair = handles[one], handles[other]
+        ancestor = _ANCESTORS.get(_ask(nvml, "nvmlDeviceGetTopologyCommonAncestor", *pair) or 0)
+        if _ask(nvml, "nvmlDeviceGetP2PStatus", *pair, _P2P_NVLINK) == 0:
+            active = sum(_ask(nvml, "nvmlDeviceGetNvLinkState", handles[one], link) == 1 for link in range(_LINKS))
+            found[one, other] = f"NV{active}"
+        elif ancestor is not None:
+            found[one, other] = ancestor
+    return found
 
 
 def _parts(nvml: Any, handle: Any, card_uuid: str | None) -> Iterator[Part]:

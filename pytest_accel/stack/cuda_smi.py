@@ -9,7 +9,7 @@ import csv
 import re
 from collections.abc import Sequence
 
-from pytest_accel.stack.common import pci_address
+from pytest_accel.stack.common import matrix, pci_address
 from pytest_accel.stack.cuda_cards import Answer, Card, Part, chip_ids, throttled
 from pytest_accel.stack.cuda_text import cell, failure, failure_of_smi, number, switch
 from pytest_accel.stack.host import Host
@@ -81,7 +81,13 @@ def cards(host: Host) -> Answer | None:
         driver=cell(listed[0][4]),
         cuda=_cuda(host),
         lost=(wrong.words,) if wrong else (),
+        links=_links(host) if len(found) > 1 else {},
     )
+
+
+def _links(host: Host) -> dict[tuple[int, int], str]:
+    result = host.run([TOOL, "topo", "-m"])
+    return matrix(result.out if result is not None and result.rc == 0 else "", "GPU")
 
 
 def _group(host: Host, fields: Sequence[str], count: int) -> list[list[str]]:

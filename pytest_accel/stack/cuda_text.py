@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 
-from pytest_accel.stack.host import TIMED_OUT, CommandResult
+from pytest_accel.stack.host import TIMED_OUT, CommandResult, Host
 
 _KERNEL_MODULE = re.compile(r"NVRM version:.*?Kernel Module(?: for \S+)?\s+(\d+\.\d+(?:\.\d+)?)")
 _NO_VALUE = re.compile(
@@ -101,6 +102,14 @@ def kernel_module(text: str | None) -> tuple[str | None, str | None]:
     if match is None:
         return None, None
     return match.group(1), "open" if " Open " in match.group() else "proprietary"
+
+
+def toolkit_installed(host: Host) -> str | None:
+    """The toolkit below /usr/local/cuda (``12.8.1``: the last number is the update), which torch's wheels do not use."""
+    try:
+        return str(json.loads(host.read("/usr/local/cuda/version.json") or "")["cuda"]["version"])
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 def cell(text: str) -> str | None:

@@ -75,7 +75,14 @@ ROCM = rules(
 )
 
 #: Codes of CANN: EZ1001 parameter, EZ9999 inner error; acl: 207001 memory, 5070xx and 507048 exceptions that end the context.
+#: Work on the host: the dispatcher's warning has torch's own form; operators with a host kernel of their own, and the error under
+#: TORCH_NPU_FALLBACK_CPU_DISABLE, have others (sources of Ascend/pytorch, op-plugin). "AiCpu" is a processor of the device.
 ASCEND = rules(
+    (
+        ErrorKind.FALLBACK,
+        r"Now this kernel is running on CPU\b|would execute its main computation on CPU|"
+        r"the operator will fall ?back to (?:run on the )?CPU\b",
+    ),
     (ErrorKind.OUT_OF_MEMORY, r"NPU out of memory|error code is 207001\b"),
     (
         ErrorKind.POISONED,

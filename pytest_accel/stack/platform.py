@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -28,13 +28,21 @@ class Platform(Protocol):
     """One vendor's stack. Registered by name; everything that differs between vendors is behind this class.
 
     ``device_type`` is torch's word for the device; ``visible_env`` the variables that narrow which devices a process sees
-    (the first is the one to set); ``collective_backend`` is the default name for ``torch.distributed``;
-    ``settings_allowed`` maps each setting a suite may pin on this platform to its Python type.
+    (the first is the one to set); ``measuring_env`` the variables that would hide a fault, with the value that every
+    measuring process gets where the caller's differs; ``default_env`` those that it gets where the caller set none;
+    ``may_vary`` the operators that may differ from call to call (see
+    ``stack.variation``); ``debug_commands`` call the vendor's profiler and sanitizer on a file ``reproduce.py``;
+    ``collective_backend`` is the default name for ``torch.distributed``; ``settings_allowed`` maps
+    each setting a suite may pin on this platform to its Python type.
     """
 
     name: str
     device_type: str
     visible_env: tuple[str, ...]
+    measuring_env: Mapping[str, str]
+    default_env: Mapping[str, str]
+    may_vary: frozenset[str]
+    debug_commands: tuple[str, ...]
     collective_backend: str
     settings_allowed: Mapping[str, type]
 
@@ -75,6 +83,12 @@ class Platform(Protocol):
 
     def event(self) -> DeviceEvent:
         """A new timing event; on a platform without device events a host clock read after the work is done."""
+
+    def graph(self, index: int, fn: Callable[[], object]) -> Callable[[], object] | None:
+        """Capture the device work of ``fn`` and return what replays it in one launch; None where the platform has no graphs.
+
+        ``fn`` is called some times first. Raises RuntimeError where its work cannot be captured.
+        """
 
     def memory(self, index: int) -> dict[str, int]:
         """Bytes: ``allocated``, ``peak_allocated``, ``reserved``, ``peak_reserved``; empty where torch keeps no count."""

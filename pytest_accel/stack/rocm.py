@@ -7,24 +7,25 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pytest_accel.stack import error_texts, rocm_kfd, rocm_lib, rocm_smi, rocm_text
+from pytest_accel.stack import error_texts, rocm_kfd, rocm_lib, rocm_smi, rocm_text, rocm_visible
 from pytest_accel.stack.chips import name_of, slug_of
 from pytest_accel.stack.common import (
     PciCard,
-    device_identity,
     host_versions,
+    links,
     other_processes,
     pci_cards,
     switches,
     torch_build,
 )
 from pytest_accel.stack.host import Host
+from pytest_accel.stack.identity import device_identity
 from pytest_accel.stack.rocm_kfd import Node, gpu_nodes
 from pytest_accel.stack.rocm_libraries import loaded_libraries, miopen_version
 from pytest_accel.stack.rocm_smi import Card
 from pytest_accel.stack.torch_cuda_like import CudaLike
 from pytest_accel.stack.types import Device, Finding, Probe, Telemetry, Value
-from pytest_accel.stack.visible import hides_on_purpose, parse_visible, pick
+from pytest_accel.stack.visible import hides_on_purpose
 
 VENDOR = "1002"
 CARD_CLASSES = (0x03, 0x12)
@@ -45,8 +46,11 @@ class RocmPlatform(CudaLike):
 
     name = "rocm"
     vendor = "amd"
-    # ROCR_VISIBLE_DEVICES is not among them: it narrows first, and these count in what it leaves.
-    visible_env = ("HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
+    visible_env = rocm_visible.VARIABLES
+    debug_commands = (
+        "AMD_SERIALIZE_KERNEL=3 rocgdb --args python reproduce.py",
+        "rocprofv3 --hip-trace --kernel-trace --stats -- python reproduce.py",
+    )
     alloc_variables = ("PYTORCH_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
     blocking_variable = "AMD_SERIALIZE_KERNEL"
 
@@ -81,7 +85,7 @@ class RocmPlatform(CudaLike):
         )
 
     def _present(self, host: Host, nodes: list[Node]) -> Probe:
-        shown, hidden = _visible(host, nodes)
+        shown, hidden = rocm_visible.left(host, nodes)
         if not shown:
             return self._hidden(host, nodes, hidden)
         told = _told(host, shown)
@@ -100,14 +104,20 @@ class RocmPlatform(CudaLike):
                 "architecture": first.architecture,
                 "memory_bytes": first.memory_bytes,
                 "partition": first.partition,
+                "count": len(devices),
+                "links": links(rocm_kfd.joined(host, shown), len(shown)),
             },
-            versions={**_versions(host), "vbios": rocm_kfd.vbios(host, shown[0].pci) or card.vbios},
+            versions={
+                **_versions(host),
+                "vbios": rocm_kfd.vbios(host, shown[0].pci) or card.vbios,
+                "firmware": rocm_kfd.firmware(host, shown[0].pci),
+            },
             settings={
                 "power_limit_w": card.power_limit_w if limit is None else limit,
                 "ecc": rocm_kfd.ecc(host, shown[0].pci) or card.ecc,
                 **switches(host, SWITCHES),
             },
-            findings=(*_torch_findings(host, len(devices)), *_visibility_notes(host, nodes, shown)),
+            findings=(*_torch_findings(host, len(devices)), *rocm_visible.notes(host, nodes, shown)),
         )
 
     def _hidden(self, host: Host, nodes: list[Node], hidden: list[str]) -> Probe:
@@ -207,7 +217,7 @@ def _wrong(host: Host, cards: list[PciCard], nodes: list[Node]) -> Finding | Non
     """What keeps all cards from computing: the files' finding, with the vendor's own words where a tool has some."""
     found = _wrong_by_files(host, max(len(cards), len(nodes)), bool(nodes))
     if found is None:
-        return _visibility_wrong(host)
+        return rocm_visible.contradiction(host)
     said = rocm_text.said(host)
     return found if said is None else replace(found, message=f"{found.message} ({said.words})")
 
@@ -236,50 +246,6 @@ def _wrong_by_files(host: Host, count: int, listed: bool) -> Finding | None:
         what = f"{seen} the kernel's topology shows no GPU to this process"
         return Finding("no-devices", "error", what, "see the kernel's log; in a container, pass /dev/dri/renderD* in")
     return None
-
-
-def _visibility_wrong(host: Host) -> Finding | None:
-    """Variables that contradict: torch and others read them differently, or refuse."""
-    hip, cuda = host.env.get("HIP_VISIBLE_DEVICES"), host.env.get("CUDA_VISIBLE_DEVICES")
-    if hip is not None and cuda is not None and hip != cuda:
-        what = f"HIP_VISIBLE_DEVICES={hip!r} and CUDA_VISIBLE_DEVICES={cuda!r} mean the same on AMD, and differ"
-        return Finding("visibility-differs", "error", what, "set one of them only")
-    rocr = host.env.get("ROCR_VISIBLE_DEVICES")
-    if hip and rocr is not None and len(hip.split(",")) > len(rocr.split(",")):  # as torch counts
-        what = (
-            f"HIP_VISIBLE_DEVICES={hip!r} names more devices than ROCR_VISIBLE_DEVICES={rocr!r} leaves: torch refuses"
-        )
-        return Finding("visibility-differs", "error", what, "HIP's variable counts in what ROCR's leaves: shorten it")
-    return None
-
-
-def _visibility_notes(host: Host, nodes: list[Node], shown: list[Node]) -> list[Finding]:
-    found = []
-    hip = next((name for name in RocmPlatform.visible_env if name in host.env), None)
-    wanted = len(parse_visible(host.env[hip])) if hip else len(shown)
-    if wanted > len(shown):
-        what = f"{hip}={host.env[hip or '']!r} names {wanted} devices, {len(shown)} of {len(nodes)} are there"
-        found.append(Finding("visibility-beyond", "warning", what, f"name devices that are there in {hip}"))
-    if "GPU_DEVICE_ORDINAL" in host.env:
-        what = (
-            f"GPU_DEVICE_ORDINAL={host.env['GPU_DEVICE_ORDINAL']!r} may hide devices from HIP; it is not followed here"
-        )
-        found.append(Finding("visibility-ordinal", "warning", what, "unset it, use HIP_VISIBLE_DEVICES"))
-    return found
-
-
-def _visible(host: Host, nodes: list[Node]) -> tuple[list[Node], list[str]]:
-    """The nodes left by ROCr's variable, then by HIP's, which counts in what remains; and the variables that narrowed."""
-    hip = next((name for name in ("HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES") if name in host.env), None)
-    narrowed = []
-    for name in ("ROCR_VISIBLE_DEVICES", hip):
-        text = host.env.get(name) if name else None
-        if text is not None:
-            before = len(nodes)
-            nodes = [nodes[place] for place in pick(text, [node.unique or "" for node in nodes])]
-            if before and not nodes:
-                narrowed.append(f"{name}={text}")
-    return nodes, narrowed
 
 
 def _versions(host: Host) -> dict[str, Value]:

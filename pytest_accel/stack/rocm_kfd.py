@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_accel.stack.common import other_processes
@@ -14,6 +15,9 @@ NODES = f"{KFD_CLASS}/kfd/topology/nodes"
 PROCESSES = f"{KFD_CLASS}/kfd/proc"
 PCI = "/sys/bus/pci/devices"
 MODULE = "/sys/module/amdgpu"
+# CRAT_IOLINK_TYPE_* of the kernel's kfd_crat.h; links to processors are of type PCIe (2) too and lead to no GPU.
+_LINK_TYPES = {"2": "PCIE", "11": "XGMI"}
+_ENGINES = ("mec", "mec2", "rlc", "sdma", "smc", "vcn", "ta_ras", "ta_xgmi")
 _ROCM_FILES = ("/opt/rocm/.info/version", "/opt/rocm/.info/version-dev", "/opt/rocm/.info/version-rocm")
 
 
@@ -27,6 +31,7 @@ class Node:
     unique: str | None
     memory_bytes: int | None
     gpu_id: str | None = None
+    number: str = ""
 
 
 def gfx_name(version: int) -> str:
@@ -58,8 +63,35 @@ def gpu_nodes(host: Host) -> list[Node]:
         node = node_of(host.read(f"{base}/properties") or "", (host.read(f"{base}/gpu_id") or "").strip() or None)
         if node is not None:
             memory = node.memory_bytes or _banks(host, base)
-            found.append(Node(**{**vars(node), "memory_bytes": memory}))
+            found.append(Node(**{**vars(node), "memory_bytes": memory, "number": name}))
     return found
+
+
+def joined(host: Host, nodes: Sequence[Node]) -> dict[tuple[int, int], str]:
+    """How GPUs are joined, by their positions in ``nodes``: ``XGMI``, or ``PCIE`` where the kernel tells a way over the bus."""
+    places = {node.number: place for place, node in enumerate(nodes)}
+    found = {}
+    for node, kind in (
+        (node, kind) for node in nodes for kind in ("p2p_links", "io_links")
+    ):  # a direct link counts last
+        base = f"{NODES}/{node.number}/{kind}"
+        for name in host.listdir(base):
+            told = dict(re.findall(r"^(\w+) (\d+)$", host.read(f"{base}/{name}/properties") or "", re.MULTILINE))
+            other, word = places.get(told.get("node_to", "")), _LINK_TYPES.get(told.get("type", ""))
+            if other is not None and word is not None and other > places[node.number]:
+                found[places[node.number], other] = word
+    return found
+
+
+def firmware(host: Host, pci: str) -> str | None:
+    """The versions of the firmware that runs the card's engines, as the kernel writes them: ``mec 0x…, sdma 0x…, smc 0x…``."""
+    base = f"{PCI}/{pci}/fw_version"
+    told = {
+        name.removesuffix("_fw_version"): (host.read(f"{base}/{name}") or "").strip()
+        for name in host.listdir(base)
+        if name.removesuffix("_fw_version") in _ENGINES
+    }
+    return ", ".join(f"{name} {version}" for name, version in sorted(told.items()) if version) or None
 
 
 def _banks(host: Host, node: str) -> int | None:

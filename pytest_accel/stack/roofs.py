@@ -1,7 +1,12 @@
 """What chips can do at most, from their makers' data sheets: dense figures, by the slug of the whole chip.
 
 TFLOP/s by dtype name (matrix units where the chip has them for that type), memory bandwidth in GB/s. A chip whose figures
-are not in a data sheet that was read is absent: nothing is guessed, and without a roof nothing is refused.
+are not in a data sheet is absent: nothing is guessed, and without a roof nothing is refused.
+
+Sheets: NVIDIA's at nvidia.com/en-us/data-center/ (h200, h100, a100, l40s, l4, products/a10-gpu, tesla-t4, v100; what they give
+"with sparsity" is halved), AMD's at amd.com/en/products/accelerators/instinct/ (mi355x, mi350x, mi325x, mi300x, mi300a, mi210,
+mi250x, mi100). The figures of whole families follow from units, clock and operations a clock in the makers' architecture papers
+(Hopper, Ampere, Volta; CDNA to CDNA 4): tests/stack/test_chip_slugs.py computes them anew.
 """
 
 from __future__ import annotations
@@ -118,3 +123,24 @@ ROOFS: dict[str, Roof] = {
     "amd-mi350x": _cdna4(8000, "AMD Instinct MI350X data sheet, dense", 2306.9, 4613.7, 144.2, 72.1),
     "amd-mi355x": _cdna4(8000, "AMD Instinct MI355X data sheet, dense", 2516.6, 5033.2, 157.3, 78.6),
 }
+
+MIB = 2**20
+#: Caches behind the one that torch's device query tells, by the start of the slug.
+_BEHIND: dict[str, int] = {
+    # AMD CDNA 3 and CDNA 4 white papers: 256 MB of Infinity Cache in the four or two I/O dies of every MI300 and MI350.
+    "amd-mi3": 256 * MIB,
+}
+#: Last-level caches of chips whose query may tell none.
+_LAST: dict[str, int] = {
+    "ascend-910b": 192 * MIB,  # Ascend 910B (A2): 192 MB of L2
+}
+
+
+def cache_bytes(slug: str, queried: int) -> int:
+    """The last-level cache of a chip in bytes: what its query tells, and what is known to stand behind that.
+
+    ``queried`` is 0 where torch cannot tell; 0 comes back where nothing is known.
+    """
+    behind = next((size for start, size in _BEHIND.items() if slug.startswith(start)), 0)
+    last = next((size for start, size in _LAST.items() if slug.startswith(start)), 0)
+    return max(queried or last, behind)

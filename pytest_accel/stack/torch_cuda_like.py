@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from pytest_accel.stack import torch_settings
+from pytest_accel.stack import torch_settings, variation
 from pytest_accel.stack.torch_like import COMMON_SETTINGS, TorchLike
 from pytest_accel.stack.types import Value
 
@@ -44,6 +44,7 @@ class CudaLike(TorchLike):
 
     device_type = "cuda"
     collective_backend = "nccl"
+    may_vary = variation.CUDA
     setting_names = PINNABLE
     settings_allowed = torch_settings.allowed(PINNABLE)
     alloc_variables: tuple[str, ...] = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from pytest_accel.stack import torch_settings
 from pytest_accel.stack.chips import slug_of
 from pytest_accel.stack.platform import DeviceEvent
-from pytest_accel.stack.roofs import ROOFS
+from pytest_accel.stack.roofs import ROOFS, cache_bytes
 from pytest_accel.stack.types import Device, Roof, Value
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ COMMON_SETTINGS = (
     "sdp_mem_efficient",
     "sdp_math",
 )
+
+WARM_CALLS = 3  # before a capture, as torch's own documentation of graphs asks
 
 
 class StreamEvent:
@@ -63,6 +65,9 @@ class TorchLike:
     vendor: str
     device_type: str
     setting_names: tuple[str, ...] = COMMON_SETTINGS
+    measuring_env: Mapping[str, str] = {}
+    default_env: Mapping[str, str] = {}
+    graph_class = "CUDAGraph"
 
     def roof(self, device: Device) -> Roof | None:
         """The data sheet's figures of a whole chip; None for a part of one, and for a chip that is in no table."""
@@ -122,6 +127,24 @@ class TorchLike:
         """A timing event of the current stream."""
         return StreamEvent(self._module().Event(enable_timing=True))
 
+    def graph(self, index: int, fn: Callable[[], object]) -> Callable[[], object] | None:
+        """Capture through the device module's ``graph``; None in a torch or an extension without one."""
+        module = self._module()
+        make, capture = getattr(module, self.graph_class, None), getattr(module, "graph", None)
+        if make is None or capture is None:
+            return None
+        side = module.Stream(device=index)
+        side.wait_stream(module.current_stream(index))
+        with module.stream(side):  # lazy set-up of libraries must not happen while capturing
+            for _ in range(WARM_CALLS):
+                fn()
+        module.current_stream(index).wait_stream(side)
+        made = make()
+        with capture(made):
+            fn()
+        replay: Callable[[], object] = made.replay
+        return replay
+
     def memory(self, index: int) -> dict[str, int]:
         """Bytes that torch's allocator holds, and their peaks."""
         module = self._module()
@@ -141,6 +164,7 @@ class TorchLike:
         seed_host(value)
 
     def cache_bytes(self, index: int) -> int:
-        """The last-level cache in bytes, as torch's device properties tell; 0 where they do not."""
+        """The last-level cache in bytes: torch's device properties, and a table for what they do not tell; 0 where neither."""
         properties = self._module().get_device_properties(index)
-        return int(getattr(properties, "L2_cache_size", 0) or 0)
+        queried = int(getattr(properties, "L2_cache_size", 0) or 0)
+        return cache_bytes(slug_of(self.vendor, str(properties.name)), queried)

@@ -16,10 +16,11 @@ class Layer:
     """What one place of a suite says of a case: its defaults, the case itself, or its part for one platform.
 
     None, or a name that is absent, says nothing. ``requires`` holds the fields of ``Requires`` that are said; ``timeout``
-    is in seconds.
+    is in seconds; ``params_from`` is ``package.module:function``, which gives the arguments of each variant.
     """
 
     workload: str | None = None
+    params_from: str | None = None
     params: Mapping[str, Json] = field(default_factory=dict)
     matrix: Mapping[str, tuple[Json, ...]] = field(default_factory=dict)
     settings: Mapping[str, Json] = field(default_factory=dict)
@@ -61,6 +62,7 @@ def _over(under: Layer, layer: Layer) -> Layer:
     """``layer`` laid over ``under``, name by name; a param takes the place of an axis of its name, and the other way round."""
     return Layer(
         workload=_said(layer.workload, under.workload),
+        params_from=_said(layer.params_from, under.params_from),
         params={**_without(under.params, layer.matrix), **layer.params},
         matrix={**_without(under.matrix, layer.params), **layer.matrix},
         settings={**under.settings, **layer.settings},

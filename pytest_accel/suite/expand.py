@@ -4,39 +4,51 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from pytest_accel.errors import ConfigError, Problem
 from pytest_accel.suite.declared import Case, Layer, Suite
+from pytest_accel.suite.generated import generated
 from pytest_accel.suite.keys import make_key
-from pytest_accel.suite.types import Requires, Variant
+from pytest_accel.suite.types import Json, Requires, Variant
 
 MAX_VARIANTS = 100_000  # of one suite: a run of that many takes days
 
 
-def expand(suite: Suite, platform: str) -> list[Variant]:
+def expand(suite: Suite, platform: str, gone: dict[str, str] | None = None) -> list[Variant]:
     """Every variant of ``suite`` on ``platform``: cases as declared, the first matrix axis slowest.
 
     Defaults lie under each case and the case's part for ``platform`` over it: maps are merged name by name, all else is
     replaced. Raises ConfigError, with all problems, for a name that is both a parameter and a
     setting, a metric whose ``min`` is above its ``max``, two variants of one key (both lines), and a matrix beyond measure.
+
+    ``gone``, where given, is filled with the keys of variants that a case's ``params_from`` says there once were, each with
+    the reason.
     """
     problems: list[Problem] = []
     variants: dict[str, Variant] = {}
     count = 0
     for case in suite.cases:
         layer = case.on(platform)
-        count += math.prod(len(values) for values in layer.matrix.values())
         found = problems_of(suite, case, layer)
+        try:
+            made = generated(suite, case, layer)
+        except ConfigError as error:
+            problems.extend(error.problems)
+            continue
+        count += math.prod(len(values) for values in layer.matrix.values()) * len(made.params)
         if count > MAX_VARIANTS:
             what = f"case `{case.name}`: with it the suite has {count} variants, more than {MAX_VARIANTS}"
             raise ConfigError.at(suite.path, case.line, what, "shorten its matrix")
         problems.extend(found)
-        for variant in [] if found else _variants(suite, case, layer):
+        for variant in [] if found else _variants(suite, case, layer, made.params):
             first = variants.setdefault(variant.key, variant)
             if first is not variant:
                 what = f"the key `{variant.key}` stands twice: lines {first.line} and {variant.line}"
                 problems.append(Problem(what, "rename one case, or remove one value", suite.path, variant.line))
+        if gone is not None and not found:
+            for params, reason in made.gone:
+                gone.update((variant.key, reason) for variant in _variants(suite, case, layer, [params]))
     if problems:
         raise ConfigError(problems)
     return list(variants.values())
@@ -61,11 +73,11 @@ def problems_of(suite: Suite, case: Case, layer: Layer) -> list[Problem]:
     return found
 
 
-def _variants(suite: Suite, case: Case, layer: Layer) -> Iterator[Variant]:
+def _variants(suite: Suite, case: Case, layer: Layer, generated: Sequence[Mapping[str, Json]]) -> Iterator[Variant]:
     requires = Requires(**layer.requires)
     fixed = {**layer.params, **layer.settings}
-    for values in itertools.product(*layer.matrix.values()):
-        chosen = dict(zip(layer.matrix, values, strict=True))
+    for given, values in itertools.product(generated, itertools.product(*layer.matrix.values())):
+        chosen = {**dict(zip(layer.matrix, values, strict=True)), **given}
         yield Variant(
             key=make_key(suite.name, case.name, {**fixed, **chosen}),
             suite=suite.name,

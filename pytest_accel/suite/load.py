@@ -236,6 +236,7 @@ def _overlays(platforms: Mapping[str, LayerModel] | None) -> dict[str, Layer]:
 def _layer(model: LayerModel) -> Layer:
     return Layer(
         workload=model.workload,
+        params_from=model.params_from,
         params=model.params or {},
         matrix=model.matrix or {},
         settings=model.settings or {},
@@ -248,7 +249,9 @@ def _layer(model: LayerModel) -> Layer:
 
 
 def _rule(model: MetricModel) -> MetricRule:
-    return MetricRule(**_said(model))
+    said = _said(model)
+    expected = said.pop("expect", None)
+    return MetricRule(**said, better_by=expected.better_by if expected else None)
 
 
 def _said(model: Any) -> dict[str, Any]:

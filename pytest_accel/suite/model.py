@@ -17,6 +17,12 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+class ExpectModel(Strict):
+    """A gain that an upgrade promises; where it does not come, the promise is called broken."""
+
+    better_by: f.Share = Field(description="By how much better than the baseline it must get: 5%, or an amount")
+
+
 class MetricModel(Strict):
     """How one metric is judged; what is not said here, the workload's own declaration says."""
 
@@ -27,6 +33,7 @@ class MetricModel(Strict):
     min: f.Number | None = Field(None, description="Least value allowed, with or without a baseline")
     max: f.Number | None = Field(None, description="Largest value allowed, with or without a baseline")
     equals: f.Scalar | None = Field(None, description="The only value allowed, with or without a baseline")
+    expect: ExpectModel | None = Field(None, description="The gain over the baseline that an upgrade promises")
 
 
 class RequiresModel(Strict):
@@ -81,6 +88,9 @@ class LayerModel(Strict):
     """What may be said of a case on one platform."""
 
     workload: f.Workload | None = Field(None, description="A built-in workload, or package.module:function")
+    params_from: f.Function | None = Field(
+        None, description="package.module:function that gives the arguments of each variant, without importing torch"
+    )
     params: dict[f.NameKey, f.Free] | None = Field(None, description="Arguments of the workload; part of the key")
     matrix: dict[f.NameKey, f.Axis] | None = Field(
         None, description="Lists of arguments; each combination is a variant"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -26,7 +26,10 @@ class Tolerance:
 
 @dataclass(frozen=True)
 class MetricRule:
-    """What a suite says of one metric; None where it says nothing (the workload's declaration then holds)."""
+    """What a suite says of one metric; None where it says nothing (the workload's declaration then holds).
+
+    ``better_by`` is the gain over the baseline that the suite expects (``expect: {better_by: 5%}``).
+    """
 
     unit: str | None = None
     better: Better | None = None
@@ -35,6 +38,7 @@ class MetricRule:
     min: float | None = None
     max: float | None = None
     equals: float | int | str | bool | None = None
+    better_by: Tolerance | None = None
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,17 @@ class Requires:
     devices: int = 1
     capability: str | None = None
     package: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Generated:
+    """What a case's ``params_from`` function gives: the arguments of each variant, and of variants that there once were.
+
+    ``gone`` pairs such arguments with the sentence why ("removed in torch 2.13"), told where a baseline still holds them.
+    """
+
+    params: Sequence[Mapping[str, Json]]
+    gone: Sequence[tuple[Mapping[str, Json], str]] = ()
 
 
 @dataclass(frozen=True)

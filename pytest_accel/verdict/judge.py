@@ -10,8 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from pytest_accel.verdict import waive
+from pytest_accel.verdict.bounds import allowance
 from pytest_accel.verdict.metric import Asked, judge_metric, reduce_sessions, vanished
-from pytest_accel.verdict.text import differing_settings, show
+from pytest_accel.verdict.text import as_number, differing_settings, show
+from pytest_accel.verdict.timing import beyond, worsening
 from pytest_accel.verdict.types import (
     OUTCOME,
     Entry,
@@ -39,13 +41,15 @@ def judge(
     waivers: Sequence[WaiverRule] = (),
     baseline_sessions_needed: int = SESSIONS_NEEDED,
     in_process: bool = False,
+    device: str = "",
 ) -> Judgement:
     """Judge a variant from the sessions measured so far.
 
     ``sessions_left``: how many more fresh processes may be asked for; while ``Judgement.suspects`` is not empty,
     measure once more and judge again. ``waivers`` are those of this platform; ``today`` is the run's UTC start date.
     ``settings_now``: those of the run, under each observation's own.
-    ``in_process``: no fresh process can confirm (Python tests). Raises nothing.
+    ``in_process``: no fresh process can confirm (Python tests). ``device``: the physical device of the run (hashed).
+    Raises nothing.
     """
     if not observations:
         return Judgement(Verdict.UNMEASURED, "not-measured", "it was not measured")
@@ -56,13 +60,15 @@ def judge(
         sessions_left=0 if in_process else sessions_left,
         needed=baseline_sessions_needed,
         in_process=in_process,
+        device=device,
     )
     names = sorted({name for observation in observations for name in observation.metrics})
     verdicts: dict[str, MetricVerdict] = {}
     suspects: list[str] = []
     for name in names:
         rule = rules.get(name) or Rule(declared=False)
-        finding, verdict = judge_metric(name, rule, reduce_sessions(name, observations), asked)
+        seen = reduce_sessions(name, observations, rule, asked.reduction(name, rule))
+        finding, verdict = judge_metric(name, rule, seen, asked)
         verdicts[name] = _waived(name, rule, verdict, waivers, today)
         if finding.suspect:
             suspects.append(name)
@@ -121,7 +127,16 @@ def _waived(
         return verdict
     start = verdict.limit if verdict.code == "limit" or verdict.baseline is None else verdict.baseline
     became, said = waive.apply(name, verdict.code, verdict.value, start, rule, waivers, today)
+    if verdict.code == "limit" and became is Verdict.WAIVED and _worse_than_baseline(rule, verdict):
+        # what is waived against the limit must be waived against the baseline too, else more slowness would be waived than less
+        became, said = waive.apply(name, verdict.code, verdict.value, verdict.baseline, rule, waivers, today)
     return replace(verdict, verdict=became, reason=verdict.reason + said)
+
+
+def _worse_than_baseline(rule: Rule, verdict: MetricVerdict) -> bool:
+    """True where a number that broke its limit is also worse than its baseline allows."""
+    new, old = as_number(verdict.value), as_number(verdict.baseline)
+    return new is not None and old is not None and beyond(worsening(rule, new, old), allowance(rule, old), old)
 
 
 def _variant(

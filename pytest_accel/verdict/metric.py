@@ -6,10 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from pytest_accel.verdict.bounds import allowance
+from pytest_accel.verdict.family import Family
+from pytest_accel.verdict.promise import held_to
+from pytest_accel.verdict.reduce import reduction_for, session_value
 from pytest_accel.verdict.text import as_number, middle, relative_change, share, show
 from pytest_accel.verdict.timing import (
     Finding,
-    allowance,
     beyond,
     judge_timing,
     limit_of,
@@ -46,10 +49,21 @@ class Asked:
     sessions_left: int
     needed: int
     in_process: bool
+    device: str = ""
+
+    @property
+    def family(self) -> Family:
+        """What the timings of the baseline file share."""
+        return self.entry.family if self.entry else Family()
+
+    def reduction(self, name: str, rule: Rule) -> str:
+        """How samples of a metric become one value: as the baseline's did, else as new ones do."""
+        accepted = self.entry.metrics.get(name) if self.entry else None
+        return accepted.reduced if accepted and accepted.values else reduction_for(rule)
 
 
-def reduce_sessions(name: str, observations: Sequence[Observation]) -> Seen:
-    """One metric of several sessions: samples become their median, or the first non-finite of them."""
+def reduce_sessions(name: str, observations: Sequence[Observation], rule: Rule, reduction: str) -> Seen:
+    """One metric of several sessions: samples become one value, by ``reduction``, or the first non-finite of them."""
     values: list[Word] = []
     samples: list[tuple[float, ...]] = []
     wrong: list[float] = []
@@ -66,7 +80,7 @@ def reduce_sessions(name: str, observations: Sequence[Observation]) -> Seen:
             values.append(raw)
         elif numbers:
             samples.append(tuple(numbers))
-            values.append(here[0] if here else middle(numbers))
+            values.append(session_value(numbers, rule, reduction))
     words = ", ".join(sorted({str(number) for number in wrong}))
     return Seen(tuple(values), tuple(samples), f"{len(wrong)} of {total} values non-finite ({words})" if wrong else "")
 
@@ -80,6 +94,10 @@ def judge_metric(name: str, rule: Rule, seen: Seen, asked: Asked) -> tuple[Findi
     if rule.kind == "info":
         return Finding(Verdict.PASS, "", ""), MetricVerdict(value, rule.unit, rule.better, base, None, None, None)
     finding = _ask(name, rule, seen, value, base, values, asked)
+    base = base if finding.baseline is None else finding.baseline
+    if rule.promised is not None:
+        left = 0 if asked.in_process else asked.sessions_left
+        finding = held_to(name, rule, rule.promised, finding, value, base, left)
     limit: Word | None = finding.limit
     if limit is None and rule.has_limit:
         limit = next(item for item in (rule.equals, rule.max, rule.min) if item is not None)
@@ -116,14 +134,15 @@ def _ask(
         return Finding(Verdict.NEW, "new", f"{name}: {show(value, rule.unit)}, no baseline here to judge it by")
     if rule.order or isinstance(value, str) or isinstance(base, str):
         return _word(name, rule, value, base)
-    numbers = [number for number in map(as_number, values) if number is not None]
-    if rule.kind == "timing":
+    if rule.kind == "timing" and asked.entry:
         return judge_timing(
             name,
             rule,
             seen.numbers,
             seen.samples,
-            numbers,
+            asked.entry.metrics[name],
+            family=asked.family,
+            device=asked.device,
             sessions_left=asked.sessions_left,
             needed=asked.needed,
             in_process=asked.in_process,
@@ -245,7 +264,7 @@ def _number(name: str, rule: Rule, value: Word, base: Word) -> Finding:
         hold = f"; {_UNDECLARED}" if not rule.declared else f"; it must stay equal{_within(allowed, rule)}"
         return Finding(Verdict.REGRESSION, "changed", said + hold, limit)
     if beyond(worse, allowed, old):
-        return Finding(Verdict.REGRESSION, "worse", said, limit)
+        return Finding(Verdict.REGRESSION, "memory" if rule.kind == "memory" else "worse", said, limit)
     if beyond(-worse, allowed, old):
         return Finding(Verdict.IMPROVED, "improved", f"{said}: better by more than its tolerance", limit)
     return Finding(Verdict.PASS, "", said, limit)

@@ -9,7 +9,7 @@ from typing import Any, Protocol, get_args
 
 from pytest_accel.errors import ConfigError, Problem
 from pytest_accel.verdict.text import as_number
-from pytest_accel.verdict.types import Better, Kind, Rule, Word
+from pytest_accel.verdict.types import BETWEEN_DEVICES, Better, Kind, Rule, Word
 
 _TIMES = {"s", "ms", "us", "µs", "μs", "ns", "sec", "second", "seconds", "min", "minutes"}
 _RATE_UNIT = re.compile(r"/\s*(s|sec|second|ms|us|min|h)$|flop|[kmgt]?i?b?ps$", re.IGNORECASE)
@@ -32,8 +32,9 @@ def rule_for(name: str, spec: object = None, override: object = None, value: obj
 
     ``spec``: what the workload declares, ``override``: what the suite (or ``accel_check``) says; each None, a mapping,
     or an object with the attributes ``unit``, ``better``, ``kind``, ``worse_by``, ``floor``, ``min``, ``max``,
-    ``equals``, ``order`` (those it has; None says nothing). ``value``: what was measured, which tells samples.
-    ``worse_by`` is "3%", an absolute number, or an object with ``amount`` and ``relative``.
+    ``equals``, ``order``, ``effect``, ``between_devices``, ``better_by`` (those it has; None says nothing). ``value``: what
+    was measured, which tells samples. ``worse_by`` and ``better_by`` are "3%", an absolute number, or an object with
+    ``amount`` and ``relative``; the other two are shares. A ``worse_by`` of the suite's is the least effect as well.
     Raises ConfigError where it cannot be told how to judge the metric; the caller adds file and line.
     """
     declared, said = _says(spec), _says(override)
@@ -61,6 +62,11 @@ def rule_for(name: str, spec: object = None, override: object = None, value: obj
         if tolerance is None and better is None and (limits or "equals" in words):
             tolerance = (math.inf, True)  # its own limits judge it, alone
     amount, relative = tolerance or (0.0, True)
+    promised = _tolerance(name, words["better_by"], "better_by") if "better_by" in words else None
+    if promised is not None and (better or ("lower" if declared else "equal")) == "equal":
+        raise _wrong(
+            name, "it must stay equal, so no gain can be expected of it", "give it `better: lower` or `higher`"
+        )
     return Rule(
         kind=kind or "exact",
         unit=unit,
@@ -73,6 +79,9 @@ def rule_for(name: str, spec: object = None, override: object = None, value: obj
         equals=_word(name, words["equals"]) if "equals" in words else None,
         order=tuple(words.get("order", ())),
         declared=known,
+        effect=_share(name, "effect", words["effect"]) if "effect" in words and "worse_by" not in said else None,
+        between_devices=_share(name, "between_devices", words.get("between_devices", BETWEEN_DEVICES)),
+        promised=promised,
     )
 
 
@@ -80,7 +89,10 @@ def _says(source: object) -> dict[str, Any]:
     """What a mapping or an object with attributes says; None says nothing."""
     if source is None:
         return {}
-    keys = ("unit", "better", "kind", "worse_by", "floor", "min", "max", "equals", "order")
+    keys = (
+        *("unit", "better", "kind", "worse_by", "floor", "min", "max", "equals", "order"),
+        *("effect", "between_devices", "better_by"),
+    )
     found = source if isinstance(source, Mapping) else {key: getattr(source, key, None) for key in keys}
     return {key: found[key] for key in keys if found.get(key) is not None}
 
@@ -110,17 +122,23 @@ def _word(name: str, value: object) -> Word:
     return _number(name, "equals", value)
 
 
-def _tolerance(name: str, value: str | float | _Amount) -> tuple[float, bool]:
+def _tolerance(name: str, value: str | float | _Amount, key: str = "worse_by") -> tuple[float, bool]:
     if isinstance(value, str):
         text, relative = value.strip(), value.strip().endswith("%")
-        amount = _number(name, "worse_by", text[:-1].strip() if relative else text) / (100 if relative else 1)
+        amount = _number(name, key, text[:-1].strip() if relative else text) / (100 if relative else 1)
     elif isinstance(value, (int, float)):
-        amount, relative = _number(name, "worse_by", value), False
+        amount, relative = _number(name, key, value), False
     else:
-        amount, relative = _number(name, "worse_by", value.amount), value.relative
+        amount, relative = _number(name, key, value.amount), value.relative
     if amount < 0:
-        raise _wrong(name, f"worse_by must not be negative, and is {amount:g}")
+        raise _wrong(name, f"{key} must not be negative, and is {amount:g}")
     return amount, relative
+
+
+def _share(name: str, key: str, value: str | float) -> float:
+    """A share of the baseline, written as "1.5%" or 0.015."""
+    amount, _ = _tolerance(name, value, key)
+    return amount
 
 
 def _direction(name: str, unit: str) -> Better:

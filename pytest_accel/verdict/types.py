@@ -8,9 +8,13 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal
 
+from pytest_accel.verdict.family import ALONE, Family
+
 Better = Literal["lower", "higher", "equal"]
 Kind = Literal["timing", "memory", "exact", "info"]
 Word = str | int | float | bool
+
+BETWEEN_DEVICES = 0.025  # two healthy H200: attention decode by 2.3 and 2.2 %, eleven other timings by at most 1.3 %
 
 OUTCOME = "(outcome)"  # the metric name under which an entry holds that a variant gives no metrics, and how
 
@@ -43,6 +47,10 @@ class Rule:
     to the baseline where ``relative`` is true, else in ``unit``; infinite: only limits judge. ``order`` lists words
     from best to worst. ``floor`` is an absolute change, in ``unit``, below which nothing is worse. ``declared`` is
     False where neither workload nor suite says how to judge it, so that it is held equal.
+
+    ``effect``: the share by which a timing must be worse where its baseline holds enough sessions to tell chance from
+    change; None: ``worse_by``. ``between_devices``: how far two healthy devices of one model differ, as a share.
+    ``promised``: the gain over the baseline that must come, as (amount, relative); None: none was promised.
     """
 
     kind: Kind = "exact"
@@ -56,6 +64,9 @@ class Rule:
     equals: Word | None = None
     order: tuple[str, ...] = ()
     declared: bool = True
+    effect: float | None = None
+    between_devices: float = BETWEEN_DEVICES
+    promised: tuple[float, bool] | None = None
 
     @property
     def has_limit(self) -> bool:
@@ -68,9 +79,13 @@ class Accepted:
     """The accepted values of one metric: one per session of the baseline that may be compared here, oldest first.
 
     Empty where the entry has the metric but no session that may be compared here (a timing of another CPU model).
+    ``devices``: the physical device of each value (hashed), none where it is not known; ``reduced``: how samples became
+    one value (``verdict.reduce``).
     """
 
     values: tuple[Word, ...]
+    devices: tuple[str, ...] = ()
+    reduced: str = ""
 
 
 @dataclass(frozen=True)
@@ -80,7 +95,7 @@ class Entry:
     ``work_version`` and ``digest`` say what was measured; ``settings`` are those of the entry's newest comparable
     session; ``known_bad`` names metrics whose value is an accepted fault, judged PASS while unchanged; a non-finite one
     stands in ``metrics`` as the word "nan", "inf" or "-inf"; the name ``OUTCOME`` stands for a variant that gives no
-    metrics, and its value says how ("crash", "timeout", …).
+    metrics, and its value says how ("crash", "timeout", …). ``family``: what the timings of the whole file share.
     """
 
     metrics: Mapping[str, Accepted]
@@ -88,6 +103,7 @@ class Entry:
     digest: str = ""
     settings: Mapping[str, Word | None] = field(default_factory=dict)
     known_bad: frozenset[str] = frozenset()
+    family: Family = ALONE
 
 
 @dataclass(frozen=True)

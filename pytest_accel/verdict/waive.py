@@ -9,6 +9,23 @@ from pytest_accel.verdict.text import as_number, show
 from pytest_accel.verdict.timing import beyond, worsening
 from pytest_accel.verdict.types import Rule, Verdict, WaiverRule, Word
 
+#: Codes of faults that a waiver's status may name: how a variant ended that gave no metrics, and values that are no numbers.
+FAULTS = (
+    "error",
+    "import-failed",
+    "crash",
+    "timeout",
+    "unsupported",
+    "dtype-unsupported",
+    "fallback",
+    "oom",
+    "poisoned",
+    "nonfinite",
+    "not-a-number",
+)
+#: Codes that any metric may get however far it is off: a status waives none of them, only ``up_to`` does.
+NUMBERS = ("worse", "changed", "limit", "unknown-word")
+
 
 def apply(
     name: str,
@@ -27,8 +44,8 @@ def apply(
     said = ""
     for waiver in waivers:
         amount = waiver.up_to.get(name)
-        word = value if isinstance(value, str) else code
-        by_status = word in waiver.status or code in waiver.status
+        word = value if isinstance(value, str) else None
+        by_status = word in waiver.status or (code in waiver.status and code not in NUMBERS)
         if amount is None and not by_status:
             continue
         if today > waiver.expires:

@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 
     from pytest_accel.measure.accelerator import Accelerator
 
+_NOT_IEEE = (
+    "an overflow gives a finite number here: a gradient scaler that looks for infinities never skips a step, its scale grows "
+    "without end, and training converges later. Ask for IEEE mode (Ascend: INF_NAN_MODE_ENABLE=1, ACL_RT_OVERFLOW_MODE=1), or "
+    "use the vendor's own scaler, which reads the overflow register"
+)
 GROWTH, BACKOFF = 2.0, 0.5  # torch.amp.GradScaler's defaults
 
 
@@ -41,6 +46,8 @@ def amp_overflow(accel: Accelerator, dtype: str = "float16") -> dict[str, int | 
     tiny = torch.finfo(kind).smallest_normal
     small = (on(*[tiny] * 16)[None, :] @ on(*[2.0**-6] * 16)[:, None]).double().item()
     accel.note("failed", {"must_stay_finite": kept, "must_overflow": lost})
+    if mode != "ieee":
+        accel.note("overflow_mode", _NOT_IEEE)
     return {
         "overflow_mode": mode,
         "not_finite": len(kept),

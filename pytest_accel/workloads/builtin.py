@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pytest_accel.workloads.catalog import operators, precision, throughput
+from pytest_accel.workloads.catalog import llm_operators, memory, operators, precision, throughput
 from pytest_accel.workloads.types import Workload
 
 WORKLOADS: Mapping[str, Workload] = {
-    workload.name: workload for family in (operators, precision, throughput) for workload in family.ALL
+    workload.name: workload
+    for family in (llm_operators, memory, operators, precision, throughput)
+    for workload in family.ALL
 }

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_accel.workloads import opinfo
+from pytest_accel.workloads.samples import absolute
 
 if TYPE_CHECKING:
     import torch
 
-    from pytest_accel.workloads.opinfo import Sample
+    from pytest_accel.workloads.samples import Sample
 
     Magnitudes = list[torch.Tensor | None]
+
+
+_DIFFERENCES = frozenset(("sub", "rsub"))
 
 
 def of_inputs(
@@ -23,7 +27,10 @@ def of_inputs(
     ``call`` runs the operator, giving None where it cannot.
     """
     if condition == "abs":
-        found = call(opinfo.absolute(sample))
+        made = absolute(sample)
+        if name in _DIFFERENCES:  # |a| - (-|alpha|) |b|: the terms of a difference add up
+            made = replace(made, kwargs={**made.kwargs, "alpha": -abs(made.kwargs.get("alpha", 1))})
+        found = call(made)
         return None if found is None else list(found)
     if condition == "input":
         return [sample.args[0].abs()]

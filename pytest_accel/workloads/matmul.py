@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_accel.measure import accuracy, tolerances
@@ -57,6 +58,9 @@ def gemm_accuracy(
         reference = _reference(a64[chosen], b64, torch_dtype(dtype))
     rule = tolerances.SPLIT_PRODUCT if split else tolerances.of_operator("mm")
     found = accuracy.compare(y[chosen], golden, reference, rule=rule, magnitude=magnitude)
+    leans = accuracy.leaning(y[chosen], golden, reference, rule=rule, magnitude=magnitude)
+    if leans and found.word == "supported":
+        found = replace(found, word="wrong", reason=leans)
     nonfinite = int((~y.isfinite()).sum())
     off, first = _projection(y, a64, b64, seed)
     status = found.word if found.word != "supported" else "nonfinite" if nonfinite else "wrong" if off else "supported"
@@ -120,3 +124,58 @@ def float32_mode(accel: Accelerator) -> dict[str, str]:
         low = "tf32" if float(finer[0, 0]) == 1025.0 else "bfloat16"
     accel.note("product", float(product[0, 0]))
     return {"mode": low}
+
+
+def gemm_cancelling(
+    accel: Accelerator, m: int, n: int, k: int, dtype: str, rows: int = 64, seed: int = 0
+) -> dict[str, float | int | str]:
+    """``[m, k] @ [k, n]`` whose terms nearly cancel: the second half of each sum takes back the first but for a sixteenth.
+
+    Partial sums of half of ``k`` are far larger than the results. Judged as ``gemm_accuracy`` is; ``of_partial`` is the
+    largest error over one roundoff of a partial sum's size ``sqrt(a^2 @ b^2)``: 0.1 where sums are kept in float32, above 1
+    where they are kept in 16 bits, so that a kernel which begins to do so after an upgrade is seen by the baseline.
+    """
+    import torch
+
+    positive(m=m, n=n, k=k, rows=rows)
+    host = torch.device("cpu")
+    half = (k + 1) // 2
+    a1, b1 = normal((m, half), dtype, host, seed), normal((half, n), dtype, host, seed + 1)
+    a = torch.cat((a1, a1[:, : k - half]), 1)
+    b = torch.cat((b1, (-b1 * (1 - 2.0**-4))[: k - half]), 0).to(torch_dtype(dtype))
+    y = (a.to(accel.device) @ b.to(accel.device)).cpu()
+    chosen = torch.linspace(0, m - 1, min(rows, m), dtype=torch.float64).round().long().unique()
+    a64, b64 = a.double(), b.double()
+    (golden,) = accuracy.twice(lambda: [a64[chosen] @ b64])
+    with accuracy.one_thread():
+        size, partial = a64[chosen].abs() @ b64.abs(), (a64[chosen].square() @ b64.square()).sqrt()
+        reference = _reference(a64[chosen], b64, torch_dtype(dtype))
+    split = y.element_size() == 2
+    rule = tolerances.SPLIT_PRODUCT if split else tolerances.of_operator("mm")
+    found = accuracy.compare(y[chosen], golden, reference, rule=rule, magnitude=partial if split else size)
+    leans = accuracy.leaning(y[chosen], golden, reference, rule=rule, magnitude=partial)
+    if leans and found.word == "supported":
+        found = replace(found, word="wrong", reason=leans)
+    roundoff = float(torch.finfo(y.dtype).eps) / 2
+    error = ((y[chosen].double() - golden).abs() / (roundoff * partial)).nan_to_num(nan=math.inf)
+    return {
+        "status": found.word,
+        "nonfinite": int((~y.isfinite()).sum()),
+        "max_ulp": found.max_ulp,
+        "rms_ulp": found.rms_ulp,
+        "of_partial": float(error.max()),
+    }
+
+
+def matmul_identity(accel: Accelerator, rows: int, k: int = 4, dtype: str = "float32") -> dict[str, int]:
+    """``A[rows, k] @ eye(k)`` of small whole numbers must be A, bit for bit; ``inexact`` counts elements that are not.
+
+    Very many rows reach offsets beyond 2^31 bytes, where a library left most of the result unwritten
+    (ones(9530399, 4) @ eye(4): 93 % zeros). All on the device, so that size costs little.
+    """
+    import torch
+
+    positive(rows=rows, k=k)
+    kind = torch_dtype(dtype)
+    a = (torch.arange(rows * k, device=accel.device) % 251 - 125).to(kind).reshape(rows, k)
+    return {"inexact": int((a @ torch.eye(k, dtype=kind, device=accel.device) != a).sum())}

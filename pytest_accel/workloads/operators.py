@@ -2,62 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 from pytest_accel.measure import accuracy, fallback, tolerances
 from pytest_accel.measure.fallback import FallbackWatch, dispatched, spent
+from pytest_accel.measure.types import BadArguments
+from pytest_accel.stack import variation
 from pytest_accel.stack.types import ErrorKind
-from pytest_accel.workloads import magnitudes, opinfo
-from pytest_accel.workloads.catalog.shared import STATUS
+from pytest_accel.workloads import opinfo
 from pytest_accel.workloads.inputs import torch_dtype
-from pytest_accel.workloads.ties import comparable
+from pytest_accel.workloads.opcover import calls, judge, manifest, reproduce
+from pytest_accel.workloads.opcover.golden import NoGolden, golden_of, wide_dtype
+from pytest_accel.workloads.opcover.tally import OF_ERROR, Tally
+from pytest_accel.workloads.samples import choose, digest, moved, shown, tensors
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import torch
 
     from pytest_accel.measure.accelerator import Accelerator
-    from pytest_accel.workloads.opinfo import Operator, Sample
-#: What may be recorded as a device's present state; any other word but ``supported`` is a fault.
-NO_FAULT = frozenset({"supported", "unsupported", "dtype-unsupported", "no-sample"})
-_OF_ERROR = {
-    ErrorKind.UNSUPPORTED: "unsupported",
-    ErrorKind.DTYPE_UNSUPPORTED: "dtype-unsupported",
-    ErrorKind.FALLBACK: "fallback",
-    ErrorKind.OUT_OF_MEMORY: "oom",
-}
-
-
-@dataclass
-class _Tally:
-    """What was found over the samples of one operator."""
-
-    words: list[str] = field(default_factory=list)
-    max_ulp: float = 0.0
-    square_sum: float = 0.0
-    elements: int = 0
-    nonfinite: int = 0
-    worst: tuple[float, dict[str, Any]] | None = None
-
-    def add(self, word: str, reason: str, sample: Sample | None = None, badness: float = 0.0) -> None:
-        self.words.append(word)
-        rank = STATUS.index(word) * 1e9 + min(badness, 1e8)
-        if sample is not None and (self.worst is None or rank > self.worst[0]):
-            self.worst = (
-                rank,
-                {
-                    "word": word,
-                    "reason": reason,
-                    "sample": sample.index,
-                    "variant": sample.variant,
-                    "arguments": opinfo.shown(sample),
-                },
-            )
-
-    @property
-    def status(self) -> str:
-        return max(self.words, key=STATUS.index) if self.words else "no-sample"
+    from pytest_accel.workloads.opcover.calls import Run
+    from pytest_accel.workloads.opinfo import Operator
+    from pytest_accel.workloads.samples import Sample
 
 
 def operator(
@@ -66,186 +34,192 @@ def operator(
     """Run ``samples`` sample inputs of the operator on the device and judge them against float64 on the host.
 
     ``op`` and ``variant`` are names of torch's operator database; a ``dtype`` that the database does not declare for
-    the operator gives the status ``no-sample``. Metrics: ``status`` (the worst word over the samples), ``faults``
-    (samples whose word is a fault), ``samples``, ``nonfinite``, ``inputs``; ``max_ulp`` and ``rms_ulp`` where numbers
-    were compared. Raises BadArguments for an unknown name, RuntimeError for an error that means nothing known or a
+    the operator, and an operator that only another torch has, give the status ``no-sample``. Each sample is called by
+    both routes that the database knows (``torch.add(x, y)`` and ``x.add(y)``). Metrics: ``status`` (the worst word over
+    the samples), ``faults`` (samples whose word is a fault), ``samples``, ``nonfinite``, ``inputs``, ``available`` (how
+    many samples the database has, up to 60); ``max_ulp`` and ``rms_ulp`` where numbers were compared. Raises
+    BadArguments for an unknown name, RuntimeError for an error that means nothing known or a
     poisoned device.
     """
+    return _measured(accel, op, dtype, variant, samples, seed, calls.forward)
+
+
+def operator_backward(
+    accel: Accelerator, op: str, dtype: str = "float32", variant: str = "", samples: int = 6, seed: int = 0
+) -> dict[str, float | int | str]:
+    """The same for gradients: those of a weighted sum of the operator's results, against float64 on the host."""
+    return _measured(accel, op, dtype, variant, samples, seed, calls.backward)
+
+
+def _measured(
+    accel: Accelerator, op: str, dtype: str, variant: str, samples: int, seed: int, run: Run
+) -> dict[str, float | int | str]:
     kind = torch_dtype(dtype)
-    entries = opinfo.find(op, variant)
-    pool = [(entry, sample) for entry in entries if kind in entry.dtypes for sample in entry.samples(kind, seed)]
-    entry_of = {id(sample): entry for entry, sample in pool}
-    chosen = opinfo.choose([sample for _, sample in pool], samples)
-    accel.seed(seed)
-    tally = _Tally()
-    for sample in chosen:
-        _one(accel, entry_of[id(sample)], kind, sample, tally)
-    accel.note("reproduce", _reproducer(op, dtype, seed, tally))
-    faults = sum(word not in NO_FAULT for word in tally.words)
-    metrics: dict[str, float | int | str] = {
-        "status": tally.status,
-        "faults": faults,
-        "samples": sum(word == "supported" for word in tally.words),
-        "nonfinite": tally.nonfinite,
-        "inputs": opinfo.digest(chosen),
-    }
-    if tally.elements:
-        metrics["max_ulp"] = tally.max_ulp
-        metrics["rms_ulp"] = (tally.square_sum / tally.elements) ** 0.5
-    return metrics
-
-
-def _one(accel: Accelerator, entry: Operator, dtype: torch.dtype, sample: Sample, tally: _Tally) -> None:
-    """Measure one sample and add its word to the tally."""
-    import torch
-
-    rule = tolerances.of_operator(entry.name)
-    # Attention with dropout is random too, though the operator is not.
-    structure_only = entry.name in tolerances.STRUCTURE_ONLY or bool(sample.kwargs.get("dropout_p"))
+    gradients = run is calls.backward
     try:
-        golden = (
-            accuracy.twice(lambda: _call(entry, opinfo.cast(sample, dtype, torch.float64)))
-            if not structure_only
-            else None
-        )
-    except (RuntimeError, NotImplementedError) as error:
-        tally.add("no-golden", f"the host cannot compute it in float64: {error}", sample)
+        entries = opinfo.find(op, variant)
+    except BadArguments as error:
+        if not manifest.is_known(op, variant):
+            raise
+        accel.note("no_sample", str(error))  # another torch has it: lost coverage, no slip of the pen
+        entries = []
+    declared = [entry for entry in entries if kind in entry.dtypes and not gradients]
+    declared = declared or [entry for entry in entries if kind in entry.declared(gradients)]
+    pool = [pair for entry in declared for pair in _samples(accel, entry, kind, seed, gradients)]
+    if gradients:
+        pool = [(entry, sample) for entry, sample in pool if any(t.requires_grad for t in tensors(sample.args))]
+    entry_of = {id(sample): entry for entry, sample in pool}
+    chosen = choose([sample for _, sample in pool], samples)
+    accel.seed(seed)
+    tally = Tally()
+    for sample in chosen:
+        entry = entry_of[id(sample)]
+        text = partial(_code, accel, entry, dtype, sample.index, seed, gradients)
+        way = "gradients of " if gradients else ""
+        accel.breadcrumb(f"sample {sample.index} of {way}{entry.full_name} ({dtype}): {shown(sample)}", text())
+        _one(accel, entry, kind, sample, run, tally)
+    worst = tally.worst
+    if worst is not None and worst.word != "supported":
+        code = _code(accel, entry_of[id(worst.sample)], dtype, worst.sample.index, seed, gradients)
+        accel.note("reproduce", worst.facts)
+        accel.note("reproducer", code)
+        accel.note("tools", list(accel.debug_commands))
+    return {**tally.metrics(), "inputs": digest(chosen), "available": len(pool)}
+
+
+def _samples(
+    accel: Accelerator, entry: Operator, dtype: torch.dtype, seed: int, gradients: bool
+) -> list[tuple[Operator, Sample]]:
+    """The samples that the database makes; where its own code fails in this dtype, those made so far, and a note."""
+    found: list[tuple[Operator, Sample]] = []
+    try:
+        for sample in entry.samples(dtype, seed, gradients=gradients):
+            found.append((entry, sample))
+    except Exception as error:
+        accel.note("no_sample", f"torch's own sample of {entry.full_name} in {dtype} fails: {_first_line(error)}")
+    return found
+
+
+def _code(accel: Accelerator, entry: Operator, dtype: str, index: int, seed: int, gradients: bool) -> str:
+    wide = wide_dtype(torch_dtype(dtype)) if entry.name not in tolerances.OWN_NUMBERS else None
+    name = str(wide).removeprefix("torch.") if wide is not None else ""
+    where = str(accel.device)
+    return reproduce.code(
+        entry.name, entry.variant, dtype, index, device=where, wide=name, seed=seed, backward=gradients
+    )
+
+
+def _one(accel: Accelerator, entry: Operator, dtype: torch.dtype, sample: Sample, run: Run, tally: Tally) -> None:
+    """Measure one sample and add its word to the tally."""
+    random = calls.random_inside(entry.name, sample, tolerances.STRUCTURE_ONLY)
+    steps = tolerances.STEPS_IN_16_BITS | (tolerances.STEPS_OF_GRADIENTS if run is calls.backward else frozenset())
+    structural = random or (entry.name in steps and dtype.itemsize == 2)
+    golden, why = None, ""
+    if not structural:
+        try:
+            golden = golden_of(entry, dtype, sample, run)
+        except NoGolden as error:
+            why = str(error)
+    watch = FallbackWatch(accel.classify, accel.stderr_text)
+    try:
+        with watch:
+            result = _on_device(accel, entry.call, sample, run)
+            again = result if random else _on_device(accel, entry.call, sample, run)
+    except Exception as error:
+        _failed(accel, entry, dtype, sample, error, why, tally)
+        return
+    warned = watch.texts[0] if watch.texts else _spent(accel, entry, sample, run)
+    if warned:
+        tally.add("fallback", warned, sample)
+    elif not _alike(result, again) and not _may_vary(accel, entry.name, run):
+        tally.add("nondeterministic", "two runs on the same input differ", sample)
+    elif structural:
+        judge.structure(entry, dtype, sample, run, result, tally)
+    elif golden is None:
+        tally.add("no-golden", why, sample)
+    else:
+        judged = partial(judge.numbers, entry, dtype, sample, run, golden=golden, other_host=_other_host(accel))
+        judged(result=result, tally=tally)
+        if tally.words[-1] == "supported":
+            _second_route(accel, entry, sample, run, result, judged, tally)
+
+
+def _on_device(accel: Accelerator, call: calls.Call, sample: Sample, run: Run) -> list[torch.Tensor]:
+    result = run(call, moved(sample, accel.device))
+    accel.synchronize()
+    return result
+
+
+def _second_route(
+    accel: Accelerator,
+    entry: Operator,
+    sample: Sample,
+    run: Run,
+    first: list[torch.Tensor],
+    judged: Callable[..., None],
+    tally: Tally,
+) -> None:
+    """Call a sample that passed as a program would write it, and judge that as well where its bits differ."""
+    if entry.plain is None or run is calls.backward:
         return
     watch = FallbackWatch(accel.classify, accel.stderr_text)
     try:
         with watch:
-            on_device = opinfo.moved(sample, accel.device)
-            result = _call(entry, on_device)
-            accel.synchronize()
-            again = _call(entry, opinfo.moved(sample, accel.device)) if not structure_only else result
-            accel.synchronize()
-    except (RuntimeError, NotImplementedError, TypeError) as error:
-        word = _OF_ERROR.get(accel.classify(error))
+            result = _on_device(accel, entry.plain, sample, run)
+    except Exception as error:
+        word = OF_ERROR.get(accel.classify(error))
         if word is None:
-            raise RuntimeError(
-                f"{entry.name} ({dtype}), sample {sample.index} [{opinfo.shown(sample)}]: {error}"
-            ) from error
-        tally.add(word, str(error).splitlines()[0] if str(error) else word, sample)
+            return  # the method does not take this sample's arguments: there is one route only
+        del tally.words[-1]
+        tally.add(word, f"called as a method: {_first_line(error)}", sample)
         return
-    warned = watch.texts[0] if watch.texts else _spent(accel, entry, sample)
-    if warned:
-        tally.add("fallback", warned, sample)
-        return
-    if golden is None:
-        _structure(entry, dtype, sample, result, tally)
-        return
-    if (
-        not all(accuracy.same_bits(a, b) for a, b in zip(result, again, strict=True))
-        and entry.name not in tolerances.MAY_VARY
-    ):
-        tally.add("nondeterministic", "two runs on the same input differ", sample)
-        return
-    _numbers(entry, dtype, sample, result, golden, rule, tally)
+    if watch.texts:
+        del tally.words[-1]
+        tally.add("fallback", f"called as a method: {watch.texts[0]}", sample)
+    elif not _alike(first, result):
+        del tally.words[-1]
+        judged(result=result, tally=tally)
 
 
-def _numbers(
+def _failed(
+    accel: Accelerator,
     entry: Operator,
     dtype: torch.dtype,
     sample: Sample,
-    result: list[torch.Tensor],
-    golden: list[torch.Tensor],
-    rule: tolerances.Tolerance,
-    tally: _Tally,
+    error: Exception,
+    no_golden: str,
+    tally: Tally,
 ) -> None:
-    import torch
-
-    wide = torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
-    with accuracy.one_thread():
-        reference = _try(lambda: _call(entry, opinfo.cast(sample, dtype, wide)))
-        native = reference if wide == dtype else _try(lambda: _call(entry, opinfo.cast(sample, dtype, dtype)))
-        exact = opinfo.cast(sample, dtype, torch.float64)
-        scale = magnitudes.of_inputs(entry.name, rule.condition, exact, lambda s: _try(lambda: _call(entry, s)))
-    pairs = comparable(entry.name, sample, result, golden, reference, scale)
-    if len(result) != len(golden):
-        tally.add("wrong", f"{len(result)} results, the host gives {len(golden)}", sample)
-        return
-    worst = 0.0
-    for i, (y, g, r, s) in enumerate(pairs):
-        if y.shape != g.shape:
-            tally.add("wrong", f"result {i} has shape {list(y.shape)}, the host gives {list(g.shape)}", sample)
-            return
-        if native is not None and len(native) == len(result) and _narrower(result[i].dtype, native[i].dtype):
-            tally.add("wrong", f"result {i} is {result[i].dtype}, the host gives {native[i].dtype}", sample)
-            return
-        if y.numel() == 0:
-            continue
-        found = accuracy.compare(y, g, r, rule=rule, magnitude=s)
-        tally.nonfinite += found.nonfinite
-        tally.max_ulp = max(tally.max_ulp, found.max_ulp)
-        tally.square_sum += found.rms_ulp**2 * found.count
-        tally.elements += found.count
-        worst = max(worst, found.max_ulp)
-        if found.word != "supported":
-            where = f" (result {i}, element {found.worst})" if found.worst >= 0 else ""
-            tally.add(found.word, found.reason + where, sample, found.max_ulp)
-            return
-    tally.add("supported", "", sample, worst)
+    """Add the word that an error of the device means. Raises RuntimeError for one that means nothing known."""
+    kind = accel.classify(error)
+    word = OF_ERROR.get(kind)
+    if word is None and no_golden and kind == ErrorKind.OTHER:
+        word = "unsupported"  # the host refuses this call too
+    if word is None:
+        where = f"{entry.full_name} ({dtype}), sample {sample.index} [{shown(sample)}]"
+        raise RuntimeError(f"{where}: {error}") from error
+    tally.add(word, _first_line(error) or word, sample)
 
 
-def _narrower(dtype: torch.dtype, expected: torch.dtype) -> bool:
-    """True where a dtype loses something: a statistic may be kept wider than the host keeps it, but not narrower."""
-    if dtype.is_floating_point != expected.is_floating_point or dtype.is_complex != expected.is_complex:
-        return True
-    return int(dtype.itemsize) < int(expected.itemsize)
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else ""
 
 
-def _structure(entry: Operator, dtype: torch.dtype, sample: Sample, result: list[torch.Tensor], tally: _Tally) -> None:
-    native = _call(entry, opinfo.cast(sample, dtype, dtype))
-    for i, (y, n) in enumerate(zip(result, native, strict=True)):
-        if y.shape != n.shape or y.dtype != n.dtype:
-            tally.add(
-                "wrong", f"result {i} is {y.dtype}{list(y.shape)}, the host gives {n.dtype}{list(n.shape)}", sample
-            )
-            return
-        if entry.name not in tolerances.UNDEFINED_VALUES and bool(n.isfinite().all()) and not bool(y.isfinite().all()):
-            tally.nonfinite += int((~y.isfinite()).sum())
-            tally.add("nonfinite", f"result {i} holds non-finite random numbers", sample)
-            return
-    tally.add("supported", "", sample)
+def _alike(first: list[torch.Tensor], second: list[torch.Tensor]) -> bool:
+    return len(first) == len(second) and all(accuracy.same_bits(a, b) for a, b in zip(first, second, strict=True))
 
 
-def _call(entry: Operator, sample: Sample) -> list[torch.Tensor]:
-    """The results of one call as detached tensors; a result that is a plain number becomes a tensor."""
-    import torch
-
-    with torch.no_grad():
-        out = entry.call(*sample.args, **sample.kwargs)
-    if isinstance(out, (bool, int, float, complex)):
-        return [torch.tensor(out)]
-    return [tensor.detach() for tensor in opinfo.tensors(out)]
+def _may_vary(accel: Accelerator, name: str, run: Run) -> bool:
+    return accel.may_vary(name) or (run is calls.backward and name in variation.GRADIENTS)
 
 
-def _try(compute: Callable[[], list[torch.Tensor]]) -> list[torch.Tensor] | None:
-    """A helper result, or None where the host does not offer the operator in that dtype (a RuntimeError in torch)."""
-    try:
-        return compute()
-    except (RuntimeError, NotImplementedError):
-        return None
+def _other_host(accel: Accelerator) -> bool:
+    return bool(accel.device.type != "cpu")
 
 
-def _spent(accel: Accelerator, entry: Operator, sample: Sample) -> str | None:
+def _spent(accel: Accelerator, entry: Operator, sample: Sample, run: Run) -> str | None:
     """An earlier fall-back warning of this process that names an operator which this call dispatches."""
     if not fallback.SEEN:
         return None
-    return spent(dispatched(lambda: _call(entry, opinfo.moved(sample, accel.device))))
-
-
-def _reproducer(op: str, dtype: str, seed: int, tally: _Tally) -> dict[str, Any]:
-    """The worst sample in words, and plain torch code that calls the operator on the same input."""
-    if tally.worst is None:
-        return {}
-    facts = dict(tally.worst[1])
-    facts["code"] = (
-        "import torch; from torch.testing._internal.common_methods_invocations import op_db\n"
-        f"entry = next(e for e in op_db if e.name == {op!r} and e.variant_test_name == {facts['variant']!r})\n"
-        f"samples = entry.sample_inputs('cpu', torch.{dtype}, requires_grad=False)\n"
-        f"for index in range({facts['sample'] + 1}):\n"
-        f"    torch.manual_seed({opinfo.SEED_BASE} + {seed} * {opinfo.ENOUGH} + index); s = next(samples)\n"
-        "print(entry(s.input, *s.args, **s.kwargs))"
-    )
-    return facts
+    return spent(dispatched(lambda: run(entry.call, moved(sample, accel.device))))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
-    from pytest_accel.workloads.opinfo import Sample
+    from pytest_accel.workloads.samples import Sample
 
     Pair = tuple[torch.Tensor, torch.Tensor, torch.Tensor | None, torch.Tensor | None]
 

@@ -15,6 +15,10 @@ class MetricSpec:
 
     ``worse_by`` is "3%" or an absolute number in ``unit``; ``source`` says where the tolerance or the limit comes from.
     ``kind`` "info" is stored and shown, never judged.
+
+    Of a timing, as shares ("1.5%"): ``effect`` is how much worse counts where the baseline holds enough sessions to tell
+    chance from change (``worse_by`` where absent, and where a suite says ``worse_by``); ``between_devices`` is how far two
+    healthy devices of one model differ.
     """
 
     unit: str = ""
@@ -27,13 +31,19 @@ class MetricSpec:
     equals: float | int | str | bool | None = None
     order: tuple[str, ...] = ()
     source: str = ""
+    effect: str | float | None = None
+    between_devices: str | float | None = None
 
 
 @dataclass(frozen=True)
 class Workload:
     """A built-in workload: ``function`` is ``module:function``; ``version`` rises when what it measures changes.
 
-    ``timed`` says that it measures time, so that it needs the device to itself.
+    ``timed`` says that it measures time, so that it needs the device to itself; ``tells_fallback`` that it says by itself,
+    as a metric, which work fell back to the host (elsewhere such work is an error); ``lanes`` that several of its variants
+    may be measured on one device at once, each in a process of its own: they need little memory and measure no time.
+    ``inputs`` names the metric that tells which inputs were measured: where it is not the baseline's word, numbers cannot be
+    compared with the baseline's and are judged by their limits alone.
     """
 
     name: str
@@ -41,6 +51,9 @@ class Workload:
     metrics: Mapping[str, MetricSpec] = field(default_factory=dict)
     version: int = 1
     timed: bool = False
+    tells_fallback: bool = False
+    lanes: bool = False
+    inputs: str = ""
 
 
 @dataclass(frozen=True)

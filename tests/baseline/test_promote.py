@@ -110,6 +110,39 @@ def test_promoting_the_same_results_twice_changes_nothing(tmp_path: Path) -> Non
     assert file_of(tmp_path, HARDWARE, "s").read_bytes() == before
 
 
+def test_values_that_did_not_change_leave_the_entry_as_it_is_in_another_run_too(tmp_path: Path) -> None:
+    other = "s/other"
+    accept(tmp_path, case("NEW"), case("NEW", key=other))
+    before = file_of(tmp_path, HARDWARE, "s").read_bytes()
+    summary = promote(tmp_path, results(tmp_path, case(), case(key=other), run="r5"), reason="no change")
+    assert summary.unchanged == (KEY, other)
+    assert (summary.promoted, summary.changes, summary.files) == ((), (), ())
+    assert file_of(tmp_path, HARDWARE, "s").read_bytes() == before
+    faster = case("IMPROVED", {**GOOD, "time": 0.5}, key=other)
+    summary = promote(tmp_path, results(tmp_path, case(), faster, run="r6"), reason="one is faster")
+    assert (summary.unchanged, summary.promoted) == ((KEY,), (other,))
+    assert entry(tmp_path).sessions[0].run == "r1"
+    assert entry(tmp_path).promotions == ()
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"session": {"work_version": 2}}, {"session": {"digest": "e"}}, {"path": "moved/s.accel.yaml"}, {"tier": "full"}],
+)
+def test_equal_values_of_other_work_or_of_another_place_are_promoted(tmp_path: Path, changed: dict[str, Any]) -> None:
+    accept(tmp_path, case("NEW"))
+    summary = promote(tmp_path, results(tmp_path, case(**changed)), reason="why")
+    assert (summary.promoted, summary.unchanged) == ((KEY,), ())
+    assert entry(tmp_path).sessions[0].run == "r2"
+
+
+def test_equal_values_under_other_settings_are_promoted(tmp_path: Path) -> None:
+    accept(tmp_path, case("NEW"))
+    path = results(tmp_path, case("ENV", code="settings-differ"))
+    path.write_text(path.read_text().replace('"versions": {', '"settings": {"tf32": true}, "versions": {'))
+    assert promote(tmp_path, path, reason="why").promoted == (KEY,)
+
+
 @pytest.mark.parametrize(
     ("values", "codes", "word"),
     [

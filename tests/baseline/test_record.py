@@ -32,7 +32,7 @@ def stack(torch: str = "2.13.0", **settings: Any) -> dict[str, Any]:
 def session(run: str = "r1", **more: Any) -> dict[str, Any]:
     base: dict[str, Any] = {"metrics": {"time": 1.5, "status": "native"}, "work_version": 1, "digest": "d"}
     where = {"stack": stack(), "machine": "m", "device": "d", "cpu": None}
-    return {**base, **where, "run": run, "started": f"2026-01-01T00:00:{run}", **more}
+    return {**base, **where, "run": run, "started": f"2026-01-01T00:00:0{run[1:]}Z", **more}
 
 
 def result(verdict: str, *sessions: dict[str, Any], key: str = KEY) -> Recordable:

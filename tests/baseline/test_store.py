@@ -222,10 +222,48 @@ def test_two_branches_that_record_different_entries_merge(tmp_path: Path) -> Non
     }
 
 
-def test_parsing_names_the_line_of_the_case(stored: Path) -> None:
-    text = stored.read_text().replace('"time": 1.5', '"time": -1')
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"time": 1.5', '"time": -1'),
+        ('"time": 1.5', '"time": true'),
+        ('"tier": "gate"', '"tier": true'),
+        ('"work_version": 1', '"work_version": true'),
+        ('"started": "2026-01-01T00:00:00Z"', '"started": "yesterday"'),
+        ('"started": "2026-01-01T00:00:00Z"', '"started": "2026-02-30T00:00:00Z"'),
+        ('"started": "2026-01-01T00:00:00Z"', '"started": "2026-01-01"'),
+        ('"started": "2026-01-01T00:00:00Z"', '"started": "2026-01-01T08:00:00+08:00"'),
+        ('"kind": "timing"', '"kind": "time"'),
+        ('"unit": "us"', '"unit": 3'),
+        ('"digest": "d"', '"digset": "d"'),
+    ],
+)
+def test_a_message_names_the_line_on_which_the_wrong_value_stands(tmp_path: Path, old: str, new: str) -> None:
+    record(tmp_path, HARDWARE, [result("s/a"), result("s/b"), result("s/c")])
+    path = file_of(tmp_path, HARDWARE, "s")
+    before, wrong, after = path.read_text().partition('"s/b"')
+    assert old in after
+    text = before + wrong + after.replace(old, new, 1)
     with pytest.raises(ConfigError) as caught:
+        parse(text, path, HARDWARE)
+    (problem,) = caught.value.problems
+    assert problem.line is not None
+    assert new in text.splitlines()[problem.line - 1]
+    assert problem.line > before.count("\n") + 1
+    assert "entries.s/b." in problem.what
+
+
+def test_a_field_that_is_not_there_is_missed_where_its_entry_begins(tmp_path: Path, stored: Path) -> None:
+    text = stored.read_text().replace('"case": "gemm",', "")
+    with pytest.raises(ConfigError, match=r"s/gemm\[n=1\]\.case") as caught:
         parse(text, stored, HARDWARE)
     line = caught.value.problems[0].line
     assert line is not None
     assert KEY in text.splitlines()[line - 1]
+
+
+@pytest.mark.parametrize("kind", ["exact", "info", "memory", "timing"])
+def test_true_and_false_are_no_numbers_whatever_the_metric_is(tmp_path: Path, stored: Path, kind: str) -> None:
+    text = stored.read_text().replace('"kind": "timing"', f'"kind": "{kind}"').replace('"time": 1.5', '"time": true')
+    with pytest.raises(ConfigError, match="is true, not a number"):
+        parse(text, stored, HARDWARE)

@@ -55,7 +55,8 @@ def test_doctor_agrees_with_the_vendors_report(report, pages):
     versions = report["stack"]["versions"]
     assert versions["driver"] == (line(head, "Driver Version") or line(head, "KMD Version"))
     assert versions["cuda_driver"] == (line(head, "CUDA Version") or line(head, "CUDA UMD Version"))
-    assert len(report["devices"]) == len(cards)
+    assert len(report["devices"]) == len(cards) == report["stack"]["hardware"]["count"]
+    assert (report["stack"]["hardware"]["links"] is None) is (len(cards) == 1)
     for device, page in zip(report["devices"], cards, strict=True):
         assert device["name"] == line(page, "Product Name")
         assert device["uuid"] == line(page, "GPU UUID")

@@ -7,19 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from pytest_accel.stack import ascend_files
+from pytest_accel.stack.ascend_files import cann, firmware_version, operator_kernels
 from pytest_accel.stack.doctor.facts import Facts
-from pytest_accel.stack.doctor.readings import (
-    ascend_driver,
-    ascend_firmware,
-    cann,
-    dkms_builds,
-    loaded_module,
-    operator_kernels,
-    rocm_installed,
-)
+from pytest_accel.stack.doctor.readings import dkms_builds, loaded_module
 from pytest_accel.stack.doctor.rules_toolkit import cann_and_driver
 from pytest_accel.stack.doctor.state import device_states
 from pytest_accel.stack.doctor.torch_child import TorchSeen
+from pytest_accel.stack.rocm_kfd import rocm_version
 
 RECORDED = Path(__file__).parents[2].parent / "shared" / "recorded"
 pytestmark = pytest.mark.skipif(not RECORDED.is_dir(), reason="no recorded outputs beside this checkout")
@@ -32,7 +27,7 @@ def texts(pattern: str) -> list[Path]:
 
 @pytest.mark.parametrize("path", texts("ascend/driver_version.info_*"), ids=lambda path: path.stem)
 def test_every_recorded_driver_file_is_read_whole(doctor, path):
-    found = ascend_driver(doctor.Host({"/usr/local/Ascend/driver/version.info": path.read_text()}))
+    found = ascend_files.driver(doctor.Host({"/usr/local/Ascend/driver/version.info": path.read_text()}))
     assert found.version == re.search(r"info_(\d+\.\d+\.rc\d+(?:\.\d+)?)", path.name).group(1)
     assert found.inner in found.compatible
     assert found.firmware is not None
@@ -49,7 +44,7 @@ def test_every_recorded_cann_is_judged_against_every_recorded_driver(doctor, pat
         },
         machine="aarch64",
     )
-    toolkit, found = cann(host), ascend_driver(host)
+    toolkit, found = cann(host), ascend_files.driver(host)
     assert toolkit.version == re.search(r"info_(\d+\.\d+\.(?:RC)?\d+)", path.name).group(1)
     told = list(cann_and_driver(host, {"ascend": doctor.probe("ascend")}, Facts(cann=toolkit, ascend_driver=found)))
     # The oldest toolkit names neither newer driver, and the newest driver no longer names that toolkit.
@@ -60,11 +55,11 @@ def test_every_recorded_cann_is_judged_against_every_recorded_driver(doctor, pat
 @pytest.mark.parametrize("path", texts("ascend/firmware_version.info_*"), ids=lambda path: path.stem)
 def test_every_recorded_firmware_is_judged_by_the_drivers_range(doctor, path):
     host = doctor.Host({"/usr/local/Ascend/firmware/version.info": path.read_text()})
-    firmware = ascend_firmware(host)
+    firmware = firmware_version(host)
     assert firmware in path.name
     for driver in texts("ascend/driver_version.info_*"):
         files = {"/usr/local/Ascend/driver/version.info": driver.read_text()}
-        known = ascend_driver(doctor.Host(files))
+        known = ascend_files.driver(doctor.Host(files))
         told = doctor.run("ascend_firmware", doctor.probe("ascend"), ascend_driver=known, ascend_firmware=firmware)
         assert bool(told) is (firmware.startswith("7.7") and known.version.startswith("24.1"))
 
@@ -115,7 +110,7 @@ def test_every_recorded_dkms_status_is_read(doctor, path):
 def test_every_recorded_rocm_version_file_is_read(doctor):
     (path,) = texts("rocm/opt_rocm_info_version_files*")
     for version in path.read_text().split():
-        assert rocm_installed(doctor.Host({"/opt/rocm/.info/version": version + "\n"})) == version
+        assert rocm_version(doctor.Host({"/opt/rocm/.info/version": version + "\n"})) == version
 
 
 @pytest.mark.parametrize("path", texts("nvidia/proc_driver_nvidia_version_*"), ids=lambda path: path.stem)

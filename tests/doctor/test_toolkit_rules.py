@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pytest_accel.stack import ascend_files
+from pytest_accel.stack.ascend_files import AscendDriver, Cann, cann, firmware_version
 from pytest_accel.stack.doctor import tables
-from pytest_accel.stack.doctor.readings import AscendDriver, Cann, ascend_driver, ascend_firmware, cann
 from pytest_accel.stack.doctor.rules_toolkit import oldest_to_newest
 
 NEWER = "toolkit-newer-than-driver"
@@ -141,10 +142,10 @@ def test_the_files_of_driver_firmware_and_cann_are_read(doctor):
             "/usr/local/Ascend/ascend-toolkit/latest/x86_64-linux/ascend_toolkit_install.info": CANN_INFO,
         }
     )
-    driver, toolkit = ascend_driver(host), cann(host)
+    driver, toolkit = ascend_files.driver(host), cann(host)
     assert (driver.version, driver.inner, driver.firmware) == ("25.0.rc1.1", "V100R001C21", ("7.0.0", "7.7.99"))
     assert (toolkit.version, toolkit.inner, toolkit.compatible[-1]) == ("8.2.RC1", "V100R001C22", "V100R001C23")
-    assert ascend_firmware(host) == "7.7.0.1.231"
+    assert firmware_version(host) == "7.7.0.1.231"
     assert not doctor.run("cann_and_driver", doctor.probe("ascend"), cann=toolkit, ascend_driver=driver)
 
 
@@ -155,7 +156,7 @@ def test_the_driver_is_found_where_its_installer_says(doctor):
             "/data/Ascend/driver/version.info": "Version=24.1.rc1\nInnerversion=V100R001C15SPC006B220\n",
         }
     )
-    assert ascend_driver(host).version == "24.1.rc1"
+    assert ascend_files.driver(host).version == "24.1.rc1"
 
 
 def test_cann_of_the_older_file_is_the_text_after_the_colon(doctor):
@@ -229,7 +230,7 @@ def test_every_row_of_that_table_agrees_with_itself(doctor):
 
 def test_the_operators_binaries_must_be_of_canns_version(doctor):
     files = {"/cann/opp_kernel/version.info": "Version=8.1.0.0.201\nversion_dir=8.1.RC1\n"}
-    from pytest_accel.stack.doctor.readings import operator_kernels
+    from pytest_accel.stack.ascend_files import operator_kernels
 
     installed = Cann("/cann", "8.2.RC1")
     said = operator_kernels(doctor.Host(files), installed)

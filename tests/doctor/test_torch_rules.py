@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from pytest_accel.stack.doctor.readings import Cann
+from pytest_accel.stack.ascend_files import Cann
 from pytest_accel.stack.doctor.rules_torch import runs_on
 from pytest_accel.stack.doctor.torch_child import MARK, SCRIPT, TorchSeen, ask_torch
 from pytest_accel.stack.host import TIMED_OUT, Host
@@ -229,3 +229,23 @@ def test_the_real_host_runs_the_script_with_a_limit(tmp_path, monkeypatch):
     seen = ask_torch(Host(), "cuda")
     assert seen.count == 0
     assert "did not answer within 0.5 s" in seen.error
+
+
+def test_variables_that_hide_work_on_the_host_are_told(doctor):
+    host = doctor.Host(env={"TORCH_NPU_WARNING_DISABLE": "1", "TORCH_NPU_DISABLED_WARNING": "0"})
+    found = doctor.run("fallback_hidden", doctor.probe("ascend"), host=host)
+    assert doctor.codes(found) == [("fallback-hidden", "note")]
+    assert "TORCH_NPU_WARNING_DISABLE=1 hides" in found[0].message
+    assert doctor.run("fallback_hidden", doctor.probe("cuda"), host=host) == []
+
+
+def test_where_torch_gets_no_amd_device_the_runtimes_own_words_are_told(doctor):
+    words = (
+        "ROCk module is loaded\nUnable to open /dev/kfd read-write: Invalid argument\nroot is member of render group\n"
+    )
+    host = doctor.Host(commands={"rocminfo": doctor.Result(0, words, "")})
+    found = doctor.run("runtime_refuses", doctor.probe("rocm"), host=host, seen=TorchSeen(0))
+    assert doctor.codes(found) == [("kfd-refused", "error")]
+    assert "Invalid argument" in found[0].message
+    assert doctor.run("runtime_refuses", doctor.probe("rocm"), host=host, seen=TorchSeen(1)) == []
+    assert doctor.run("runtime_refuses", doctor.probe("rocm"), host=host) == []

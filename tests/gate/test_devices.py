@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -10,7 +12,11 @@ import pytest
 
 from pytest_accel.gate.devices import Devices
 from pytest_accel.gate.workers import device_environment
-from pytest_accel.stack.types import Device, Machine, Probe
+from pytest_accel.measure.types import Unfit
+from pytest_accel.measure.watch import Watch
+from pytest_accel.stack.common import RUN_MARK, other_processes
+from pytest_accel.stack.host import Host
+from pytest_accel.stack.types import Device, Machine, Probe, Telemetry
 
 CARDS = tuple(Device(index=n, name="card", uuid=f"GPU-{n}", identity=f"test-devices-{n}") for n in range(4))
 
@@ -74,6 +80,40 @@ def test_a_worker_stays_inside_the_callers_list_of_devices(monkeypatch, visible,
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     assert device_environment(gate_with(worker=worker)) == sees
+
+
+def test_processes_of_this_very_run_are_no_others_on_the_device():
+    marks = {"ours": {RUN_MARK: "run-1"}, "another run's": {RUN_MARK: "run-10"}, "somebody's": {RUN_MARK: ""}}
+    detached = [
+        "sh",
+        "-c",
+        "sleep 60 > /dev/null 2>&1 & echo $!",
+    ]  # no child of this process, as other workers' are not
+    ids = {name: int(subprocess.check_output(detached, env={**os.environ, **mark})) for name, mark in marks.items()}
+    try:
+
+        def unfit(mark, *names):
+            host = Host(env={RUN_MARK: mark} if mark else {})
+            state = Telemetry(other_processes=other_processes(host, [ids[name] for name in names], own_is_among=False))
+            try:
+                Watch(lambda: state).before()
+            except Unfit as error:
+                return error.code, error.reason.split()[0]
+            return None
+
+        assert unfit("run-1", "ours") is None
+        assert unfit("run-1", "ours", "another run's", "somebody's") == ("shared", "2")
+        assert unfit("", "ours", "somebody's") == ("shared", "2")
+    finally:
+        for number in ids.values():
+            os.kill(number, signal.SIGKILL)
+
+
+def test_every_measuring_process_of_a_run_carries_the_runs_mark(project):
+    project.write("mark.py", "import os\ndef f(accel, n):\n    return {'run': os.environ['PYTEST_ACCEL_RUN']}\n")
+    project.suite("- {name: a, workload: 'mark:f', matrix: {n: [1, 2, 3, 4]}}")
+    assert project.run("-n", "2", "--accel-allow-new", env={RUN_MARK: "an outer run"}).ret == 0
+    assert {case["metrics"]["run"]["value"] for case in project.results["cases"]} == {project.results["run"]["id"]}
 
 
 def test_a_suite_on_a_broken_platform_is_env_and_starts_no_process(project):

@@ -25,61 +25,43 @@ def fault(accel, n, kind="none"):
 """
 
 
-def suite_of(project, kind, timeout="20s"):
+KINDS = {"exit": "crash", "segfault": "crash", "poison": "error", "hang": "timeout"}
+TIME_LIMIT = {"hang": "1s"}
+
+
+def suite_of(project, *kinds):
     project.write("faults.py", FAULTS)
     project.suite(
-        f"""
-        - name: c
-          workload: faults:fault
-          params: {{kind: {kind}}}
-          matrix: {{n: [1, 2, 3, 4, 5, 6, 7, 8]}}
-          timeout: {timeout}
-        """
+        "\n".join(
+            f"- {{name: {kind}, workload: 'faults:fault', params: {{kind: {kind}}}, matrix: {{n: [1, 2, 3, 4, 5, 6, 7, 8]}},"
+            f" timeout: {TIME_LIMIT.get(kind, '20s')}}}"
+            for kind in kinds
+        )
     )
 
 
-def check_one_regression(project, code):
-    verdicts = project.verdicts()
+def check_one_regression(project, kind):
+    verdicts = {key: verdict for key, verdict in project.verdicts().items() if key.startswith(f"s/{kind}[")}
     assert len(verdicts) == 8
     bad = [key for key, verdict in verdicts.items() if verdict == "REGRESSION"]
     assert len(bad) == 1
     assert "n=3" in bad[0]
     assert [v for v in verdicts.values() if v != "REGRESSION"] == ["NEW"] * 7
-    assert project.codes()[bad[0]] == code
+    assert project.codes()[bad[0]] == KINDS[kind]
 
 
-def test_a_process_that_exits_costs_one_variant_and_all_eight_are_reported(project):
-    suite_of(project, "exit")
+def test_an_exit_a_segfault_a_poisoned_process_and_a_hang_cost_one_variant_each(project):
+    suite_of(project, *KINDS)
     result = project.run("--accel-allow-new")
     assert result.ret == 1
-    check_one_regression(project, "crash")
-    result.assert_outcomes(passed=7, failed=1)
+    for kind in KINDS:
+        check_one_regression(project, kind)
+    result.assert_outcomes(passed=28, failed=4)
+    result.stdout.fnmatch_lines(["*SIGSEGV*"])
 
 
 def test_under_xdist_a_process_that_exits_costs_one_variant_too(project):
     suite_of(project, "exit")
     result = project.run("--accel-allow-new", "-n", "2")
     assert result.ret == 1
-    check_one_regression(project, "crash")
-
-
-def test_a_segfault_names_the_signal(project):
-    suite_of(project, "segfault")
-    result = project.run("--accel-allow-new")
-    assert result.ret == 1
-    check_one_regression(project, "crash")
-    result.stdout.fnmatch_lines(["*SIGSEGV*"])
-
-
-def test_a_poisoned_process_does_not_fail_the_variants_behind_it(project):
-    suite_of(project, "poison")
-    result = project.run("--accel-allow-new")
-    assert result.ret == 1
-    check_one_regression(project, "error")
-
-
-def test_a_hang_ends_at_its_time_limit(project):
-    suite_of(project, "hang", timeout="2s")
-    result = project.run("--accel-allow-new")
-    assert result.ret == 1
-    check_one_regression(project, "timeout")
+    check_one_regression(project, "exit")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+QUIETER = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest")
 SLEEPY = """
 import time, pathlib
 def sleepy(accel, n):
@@ -29,10 +30,11 @@ CASES = """
 
 
 def start(project, *arguments):
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--accel=cpu", "--accel-report=results.json"]
+    command = [sys.executable, "-m", "pytest", *QUIETER, "--accel=cpu", "--accel-report=results.json"]
     return subprocess.Popen(
         [*command, *arguments],
         cwd=project.path,
+        env={**os.environ, **project.env},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -64,9 +66,9 @@ def wait_until_gone(folder: Path, seconds: float = 15.0) -> list[int]:
 def test_sigkill_at_any_moment_leaves_whole_files_and_no_process(project, seed):
     project.write("sleepy.py", SLEEPY)
     project.suite(CASES)
-    project.record()
+    project.accept()
     before = project.baseline_bytes()
-    moment = random.Random(seed).uniform(0.3, 3.5)
+    moment = random.Random(seed).uniform(0.3, 2.5)
     process = start(project, "--accel-record=add")
     time.sleep(moment)
     process.kill()
@@ -128,7 +130,7 @@ def test_a_worker_of_xdist_that_dies_with_its_suspects_leaves_every_variant_with
         """,
     )
     project.suite("- {name: c, workload: 'killer:f', matrix: {n: [1, 2, 3, 4, 5, 6, 7, 8]}}")
-    project.record()
+    project.accept()
     (project.path / "kill").touch()
     result = project.run("-n", "2")
     assert result.ret in (1, 11)

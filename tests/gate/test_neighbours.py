@@ -15,7 +15,9 @@ def test_a_run_without_accel_items_is_the_same_with_and_without_the_plugin(pytes
     pytester.makepyfile(test_plain=PLAIN)
 
     def outcome(*more):
-        result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-p", "no:randomly", *arguments, *more)
+        result = pytester.runpytest_subprocess(
+            "-p", "no:cacheprovider", "-p", "no:randomly", "-p", "no:hypothesispytest", *arguments, *more
+        )
         lines = [
             line
             for line in result.outlines

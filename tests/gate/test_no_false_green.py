@@ -9,38 +9,47 @@ import pytest
 ONE = "- {name: a, workload: 'work:constant'}"
 
 
-@pytest.mark.parametrize(
-    ("break_it", "arguments", "code"),
-    [
-        (lambda p: p.write("bad.accel.yaml", "cases: ["), [], 4),
-        (lambda p: None, ["-k", "zz"], 5),
-        (lambda p: None, ["no/such/path"], 4),
-        (lambda p: None, ["--accel-tier=zz"], 4),
-        (lambda p: p.write("conftest.py", "def pytest_configure(config):\n    raise RuntimeError('x')\n"), [], None),
-    ],
-)
-def test_an_old_green_results_file_does_not_outlive_a_run_that_went_wrong(project, break_it, arguments, code):
+BAD = "bad.accel.yaml"
+CRASHING = "def pytest_configure(config):\n    raise RuntimeError('x')\n"
+
+
+def test_an_old_green_results_file_does_not_outlive_a_run_that_went_wrong(project):
     project.suite(ONE)
-    project.record()
+    project.accept()
     assert project.run().ret == 0
     assert project.results["run"]["exit_code"] == 0
-    break_it(project)
-    result = project.run(*arguments)
-    assert result.ret != 0
-    assert project.results["run"]["exit_code"] != 0
-    if code is not None:
-        assert (result.ret, project.results["run"]["exit_code"]) == (code, code)
+    green = (project.path / "results.json").read_bytes()
+    for name, text, arguments, code in (
+        (BAD, "cases: [", [], 4),
+        (None, "", ["-k", "zz"], 5),
+        (None, "", ["no/such/path"], 4),
+        (None, "", ["--accel-tier=zz"], 4),
+        (None, "", ["--no-such-option"], 4),
+        ("conftest.py", CRASHING, [], None),
+        ("conftest.py", "import nowhere\n", [], None),
+    ):
+        (project.path / "results.json").write_bytes(green)
+        (project.path / BAD).unlink(missing_ok=True)
+        if name is not None:
+            project.write(name, text)
+        result = project.run(*arguments)
+        assert result.ret != 0
+        assert project.results["run"]["exit_code"] != 0
+        if code is not None:
+            assert result.ret == code
+            # 11, "not finished", where pytest ended before the plugin had a say
+            assert project.results["run"]["exit_code"] in ((code,) if "--no-such-option" not in arguments else (11,))
 
 
-@pytest.mark.parametrize("option", ["--collect-only", "--fixtures", "--fixtures-per-test"])
-def test_listing_something_measures_nothing_and_leaves_the_results_alone(project, option):
+def test_listing_something_measures_nothing_and_leaves_the_results_alone(project):
     project.suite(ONE)
     project.record()
     before = (project.path / "results.json").read_bytes()
-    result = project.run(option)
-    assert result.ret == 0
-    assert "exit code" not in result.stdout.str()
-    assert (project.path / "results.json").read_bytes() == before
+    for option in ("--collect-only", "--fixtures", "--fixtures-per-test"):
+        result = project.run(option)
+        assert result.ret == 0
+        assert "exit code" not in result.stdout.str()
+        assert (project.path / "results.json").read_bytes() == before
 
 
 def test_a_results_file_that_cannot_be_written_is_told_before_anything_is_measured(project):
@@ -82,14 +91,16 @@ def test_a_marked_test_that_checks_nothing_is_an_ordinary_test(project):
 @pytest.mark.parametrize("workers", [[], ["-n", "2"]])
 @pytest.mark.parametrize("body", ["assert 0", "accel_check('y', 1, better='equal'); assert 0"])
 def test_a_marked_test_that_fails_by_itself_is_exit_code_1_beside_passing_checks(project, body, workers):
+    project.with_torch()
     good = "def test_good(accel_check):\n    accel_check('x', 1, better='equal')\n"
     project.write("test_it.py", good)
-    project.record()
+    project.accept()
     project.write("test_it.py", f"{good}import pytest\n@pytest.mark.accel\ndef test_bad(accel_check):\n    {body}\n")
     assert project.run("--accel-allow-new", *workers).ret == 1
 
 
 def test_a_check_whose_set_up_fails_is_exit_code_1_and_says_so(project):
+    project.with_torch()
     project.write(
         "test_it.py",
         """
@@ -101,7 +112,7 @@ def test_a_check_whose_set_up_fails_is_exit_code_1_and_says_so(project):
             accel_check("x", 1, better="equal")
         """,
     )
-    project.record()
+    project.accept()
     (project.path / "broken").touch()
     assert project.run().ret == 1
     assert set(project.codes().values()) == {"setup-failed"}
@@ -127,7 +138,7 @@ def test_stepwise_keeps_the_code_of_its_verdicts(project):
     project.suite(
         "- {name: a, workload: 'work:value', params: {name: a}, metrics: {time: {better: lower, worse_by: 10%}}}"
     )
-    project.record()
+    project.accept()
     project.state(a=2.0)
     arguments = ["-p", "stepwise", "-p", "cacheprovider", "--sw"]
     assert project.run(*arguments).ret == 1
@@ -135,7 +146,7 @@ def test_stepwise_keeps_the_code_of_its_verdicts(project):
 
 def test_what_the_probe_does_not_know_is_not_called_changed(project):
     project.suite(ONE)
-    project.record()
+    project.accept()
     project.suite("- {name: b, workload: 'work:constant'}")
     project.run("-k", "s/a")
     assert project.verdicts() == {"s/a": "MISSING"}
@@ -152,7 +163,7 @@ def test_a_baselines_folder_that_cannot_be_written_is_told_before_anything_is_me
 
 def test_an_entry_without_sessions_is_a_damaged_file_and_not_a_new_variant(project):
     project.suite(ONE)
-    project.record()
+    project.accept()
     path = project.baseline_file()
     data = json.loads(path.read_text())
     data["entries"]["s/a"]["sessions"] = []

@@ -33,7 +33,7 @@ def test_the_first_run_is_incomplete_until_it_is_recorded_and_then_it_passes(pro
 
 def test_a_slower_variant_fails_the_run_and_leaves_the_baseline_untouched_even_when_recording(project):
     project.suite(SLOWER)
-    project.record()
+    project.accept()
     before = project.baseline_bytes()
     project.state(a=1.5, b=1.0)
     result = project.run("--accel-record=add", "-k", "s/a")
@@ -51,7 +51,7 @@ def test_a_slower_variant_fails_the_run_and_leaves_the_baseline_untouched_even_w
 
 def test_a_stale_baseline_is_called_improved_and_passes_without_being_replaced(project):
     project.suite(SLOWER)
-    project.record()
+    project.accept()
     before = project.baseline_bytes()
     project.state(a=0.3, b=1.0)
     result = project.run("--accel-record=add")
@@ -65,7 +65,7 @@ def test_a_stale_baseline_is_called_improved_and_passes_without_being_replaced(p
 
 def test_renamed_variants_are_new_and_missing_and_never_a_pass(project):
     project.suite(SLOWER)
-    project.record()
+    project.accept()
     project.suite(SLOWER.replace("name: a\n", "name: a2\n").replace("name: b\n", "name: b2\n"))
     result = project.run()
     assert result.ret == 11
@@ -75,7 +75,7 @@ def test_renamed_variants_are_new_and_missing_and_never_a_pass(project):
 
 def test_a_deselected_variant_is_not_missing(project):
     project.suite(SLOWER)
-    project.record()
+    project.accept()
     result = project.run("-k", "s/a")
     assert result.ret == 0
     assert project.verdicts() == {"s/a[name=a]": "PASS"}
@@ -84,7 +84,7 @@ def test_a_deselected_variant_is_not_missing(project):
 def test_a_deleted_suite_file_leaves_its_entries_missing(project):
     project.suite(SLOWER, "suites/one.accel.yaml")
     project.suite(SLOWER, "suites/two.accel.yaml")
-    project.record("suites")
+    project.accept("suites")
     (project.path / "suites/two.accel.yaml").unlink()
     result = project.run("suites")
     assert result.ret == 11
@@ -145,7 +145,7 @@ def test_a_nan_is_a_regression_that_names_it_and_is_never_recorded(project):
     assert project.baseline_bytes() == {}
     assert project.results["cases"][0]["metrics"]["err"]["value"] == {"nonfinite": "nan"}
     project.write("nan.json", "0.5")
-    project.record()
+    project.accept()
     project.write("nan.json", "NaN")
     result = project.run()
     assert result.ret == 1
@@ -161,7 +161,7 @@ def test_a_waiver_covers_what_it_names_as_far_as_it_says_until_it_expires(projec
   waive: {when: {platform: cpu}, metrics: {time: {up_to: 60%}}, reason: known, issue: "https://example.org/1", expires: EXPIRES}
 """
     project.suite(waive.replace("EXPIRES", "2999-01-01"))
-    project.record()
+    project.accept()
     project.state(a=1.5)
     result = project.run("-rx")
     assert result.ret == 0
@@ -181,7 +181,7 @@ def test_work_that_changed_is_env_until_it_is_promoted(project):
           workload: work:constant
         """
     )
-    project.record()
+    project.accept()
     project.write("work.py", (project.path / "work.py").read_text().replace("n=0", "n=7"))
     result = project.run()
     assert result.ret == 10
@@ -199,7 +199,7 @@ def test_a_skip_of_its_own_is_unmeasured_and_makes_the_run_incomplete(project):
 
 def test_stopping_at_the_first_failure_keeps_the_code_of_its_verdicts(project):
     project.suite(SLOWER)
-    project.record()
+    project.accept()
     project.write("work.py", (project.path / "work.py").read_text().replace('{"time": known', '{"tame": known'))
     result = project.run("-x")
     assert result.ret == 4

@@ -30,7 +30,7 @@ def comparable(results):
 
 def test_workers_change_nothing_but_run_id_times_worker_and_device(project):
     project.suite(CASES)
-    project.record()
+    project.accept()
     project.state(a=2.0)
     alone = project.run()
     without = comparable(project.results)
@@ -44,6 +44,7 @@ def test_workers_change_nothing_but_run_id_times_worker_and_device(project):
 
 
 def test_the_results_file_is_strict_json_with_every_part_that_scripts_read(project):
+    project.with_torch()
     project.suite(CASES)
     project.record()
     text = (project.path / "results.json").read_text(encoding="utf-8")
@@ -96,7 +97,7 @@ def test_a_suspect_that_a_fresh_process_does_not_confirm_passes(project):
         """,
     )
     project.suite("- {name: a, workload: 'flaky:f', metrics: {time: {unit: us, better: lower, worse_by: 10%}}}")
-    project.record()
+    project.accept()
     (project.path / "slow-once").touch()
     result = project.run()
     assert result.ret == 0
@@ -105,6 +106,7 @@ def test_a_suspect_that_a_fresh_process_does_not_confirm_passes(project):
 
 
 def test_settings_that_differ_are_env_for_timings_and_exact_metrics_are_judged_as_usual(project):
+    project.with_torch()
     project.write(
         "both.py",
         """
@@ -122,9 +124,9 @@ def test_settings_that_differ_are_env_for_timings_and_exact_metrics_are_judged_a
           metrics: {time: {unit: us, better: lower, worse_by: 10%}, answer: {better: equal}}
         """
     )
-    project.record()
+    assert project.run("--accel-record=new", env={"OMP_NUM_THREADS": "2"}).ret == 0
     before = project.baseline_bytes()
-    result = project.run("--accel-record=add", env={"ONE_THREAD": "1"})
+    result = project.run("--accel-record=add", env={"OMP_NUM_THREADS": "2", "ONE_THREAD": "1"})
     assert result.ret == 10
     metrics = project.results["cases"][0]["metrics"]
     assert metrics["time"]["verdict"] == "ENV"
@@ -136,7 +138,7 @@ def test_settings_that_differ_are_env_for_timings_and_exact_metrics_are_judged_a
 @pytest.mark.parametrize("count", [1, 2])
 def test_adding_a_session_appends_and_never_replaces(project, count):
     project.suite(CASES)
-    project.record()
+    project.accept()
     for _ in range(count):
         assert project.run("--accel-record=add").ret == 0
     stored = json.loads(project.baseline_file().read_text())

@@ -28,7 +28,7 @@ class FakeEvent:
 
 @dataclass
 class FakePlatform:
-    """``read`` is the clock in seconds; ``cache`` the size of its last-level cache in bytes."""
+    """``read`` is the clock in seconds; ``cache`` the last-level cache in bytes; ``graphs``: a replay calls the work again."""
 
     name: str = "fake"
     device_type: str = "cpu"
@@ -38,6 +38,8 @@ class FakePlatform:
     read: Callable[[], float] = time.perf_counter
     known_roof: Roof | None = None
     cache: int = 0
+    may_vary: frozenset[str] = frozenset()
+    graphs: bool = False
 
     def roof(self, device: Any) -> Roof | None:
         return self.known_roof
@@ -62,6 +64,9 @@ class FakePlatform:
 
     def event(self) -> FakeEvent:
         return FakeEvent(self.read)
+
+    def graph(self, index: int, fn: Callable[[], object]) -> Callable[[], object] | None:
+        return fn if self.graphs else None
 
     def memory(self, index: int) -> dict[str, int]:
         return {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -16,7 +16,8 @@ from pytest_accel.measure.clock import Clock, Plan
 class Device:
     """Work queues up; ``now`` is the host's clock, ``free`` when the device has done all that is queued (microseconds).
 
-    ``slow_after``: under load for that long the device hits its power limit, and all takes ``slower`` times as long.
+    ``slow_after``: with so much work done and not rested from, the device hits its power limit, and all takes ``slower``
+    times as long.
     """
 
     launch: float = 6.0
@@ -29,8 +30,7 @@ class Device:
     def work(self, us: float) -> None:
         self.now += self.launch
         begin = max(self.now, self.free)
-        if begin - self.free > 1e5:
-            self.busy = 0.0
+        self.busy = max(0.0, self.busy - (begin - self.free))
         took = us * (self.slower if self.busy > self.slow_after else 1.0)
         self.free, self.busy = begin + took, self.busy + took
 
@@ -60,6 +60,10 @@ def make_clock(monkeypatch):
         class Time:
             perf_counter = staticmethod(lambda: device.now / 1e6)
 
+            @staticmethod
+            def sleep(seconds):
+                device.now += seconds * 1e6
+
         monkeypatch.setattr(module, "time", Time)
         flush = lambda: device.work(30.0)  # noqa: E731
         return Clock(device.event, device.synchronize, flush, hold=flush if hold else None)
@@ -77,14 +81,24 @@ def test_a_short_call_takes_what_the_device_takes_however_slow_the_host_launches
 
 def test_without_a_hold_the_host_would_be_timed(make_clock):
     device = Device(launch=25.0)
-    samples = make_clock(device, hold=False).sample(lambda: device.work(10.0))
-    assert statistics.median(samples) > 11.0
+    samples = make_clock(device, hold=False).sample(lambda: device.work(4.0))
+    assert statistics.median(samples) > 4.4
 
 
-def test_sampling_begins_behind_the_power_limit(make_clock):
-    device = Device(slow_after=0.3e6, slower=1.1)
+def test_sampling_rests_below_the_power_limit_that_work_without_a_pause_would_meet(make_clock):
+    device = Device(slow_after=0.1e6, slower=1.1)
     samples = make_clock(device).sample(lambda: device.work(200.0))
-    assert min(samples) == pytest.approx(220.0, rel=0.01)
+    assert max(samples) == pytest.approx(200.0, rel=0.01)
+
+    hot = Device(slow_after=0.1e6, slower=1.1)
+    restless = Plan(pause=0.0)
+    assert statistics.median(make_clock(hot).sample(lambda: hot.work(200.0), restless)) == pytest.approx(220.0, rel=0.01)
+
+
+def test_a_host_as_its_own_device_takes_no_pauses(make_clock):
+    device = Device()
+    make_clock(device, hold=False).sample(lambda: device.work(100.0), Plan(min_time=0.01))
+    assert device.now < 0.05e6
 
 
 def test_a_call_that_was_compiled_at_first_is_warmed_up_all_the_same(make_clock):
@@ -104,6 +118,20 @@ def test_a_call_that_waits_for_the_device_is_not_held_for_long(make_clock):
     samples = make_clock(device).sample(call)
     assert statistics.median(samples) == pytest.approx(5000.0, rel=0.02)
     assert device.now < 3e6
+
+
+def test_what_is_done_meanwhile_finds_the_device_at_work_and_delays_no_launch(make_clock):
+    device = Device()
+    busy = []
+
+    def meanwhile():
+        busy.append(device.free > device.now)
+        device.now += 500.0  # a reading of the device's state
+
+    clock = replace(make_clock(device), meanwhile=meanwhile)
+    samples = clock.sample(lambda: device.work(10.0))
+    assert statistics.median(samples) == pytest.approx(10.0, rel=0.02)
+    assert busy.count(True) > len(busy) / 2
 
 
 def test_a_plan_without_time_is_quick(make_clock):

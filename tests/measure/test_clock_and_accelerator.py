@@ -105,7 +105,7 @@ def test_a_device_that_was_throttled_only_at_the_end_is_unfit_too(make_accelerat
 def test_the_cache_is_flushed_before_each_sample_and_not_between_calls(make_accelerator, fake_platform):
     fake_platform.cache = 1024
     accel = make_accelerator()
-    flush = accel._flusher()
+    flush = accel.flusher()
     assert flush is not None
     assert flush().numel() == 2048
 

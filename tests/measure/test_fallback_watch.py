@@ -58,3 +58,44 @@ def test_a_spent_warning_is_remembered_by_the_operators_base_name():
     assert watch.texts
     assert fallback.spent({"isin", "add"}) == TEXT
     assert fallback.spent({"add"}) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "falls"),
+    [
+        ("Warning: kernel [gcd.out] falls back to the CPU", True),
+        ("The operator aten::logit, aten::logit_ is currently not supported. It will fallback to run on the CPU", True),
+        ("loading tokenizer: falling back to the slow CPU path", False),
+        ("NCCL: no IB device, falling back to host sockets", False),
+        ("an operator that was fast", False),
+    ],
+)
+def test_only_operators_that_fall_to_the_host_count(text, falls):
+    assert fallback.means_fallback(text, never) is falls
+
+
+def _warn_often():
+    with FallbackWatch(never):
+        for _ in range(50):
+            warnings.warn("often", stacklevel=1)
+
+
+def test_a_warning_that_repeats_is_shown_once_a_place():
+    with pytest.warns(UserWarning, match="often") as shown:
+        _warn_often()
+    assert len(shown) == 1
+
+
+def test_warnings_before_the_first_watch_are_remembered():
+    written = [f"[W] {TEXT}\n", "[W] Warning: kernel [gcd.out] is not supported. It falls back to the CPU\n"]
+    fallback._READ[0] = 0
+    fallback.remember_past(never, lambda: "".join(written))
+    assert set(fallback.SEEN) == {"isin", "gcd"}
+
+
+def test_the_operators_of_a_call_are_recorded_with_its_result():
+    import torch
+
+    result, names = fallback.recorded(lambda: torch.ones(3).sum().item())
+    assert result == 3.0
+    assert {"ones", "sum"} <= names

@@ -32,7 +32,7 @@ class Fake:
     def check(self, index):
         (folder / "checks").open("a").write("x")
         if torch.poisoned or (folder / "lost").exists():
-            raise RuntimeError("driver says: no device")
+            raise RuntimeError("driver says: no device\\nadvice of the driver's, paragraph upon paragraph" * 9)
         if (folder / "dies").exists():
             os._exit(3)
         if (folder / "slow").exists():

@@ -143,9 +143,14 @@ def test_an_exception_is_an_error_with_a_code_and_a_traceback_that_begins_in_the
                 def __str__(self):
                     raise ValueError
             raise Odd
+        def long(accel):
+            raise RuntimeError("Could not run this:\\n\\n  no kernel\\n" + "and so on, " * 99)
         """
     )
     runner = bench.runner()
+    long = runner.measure(bench.request("long"))
+    assert long.reason == "RuntimeError: Could not run this: no kernel"
+    assert long.detail.count("and so on") >= 99
     bad = runner.measure(bench.request("bad"))
     assert (bad.outcome, bad.code) == ("error", "unsupported")
     assert bad.reason == "NotImplementedError: aten::x is not implemented here"
@@ -308,7 +313,7 @@ def test_notes_declarations_version_settings_and_digest_come_with_the_metrics(be
     assert plain.stack["hardware"] == {"name": "made up"}
     assert plain.stack["settings"] == {"flag": False}
     assert pinned.stack["settings"] == {"flag": True}
-    assert pinned.metrics["flag"] is True
+    assert pinned.metrics["flag"] == 1
     assert plain.digest == pinned.digest != ""
     assert plain.seconds < 1
 

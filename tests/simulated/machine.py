@@ -51,7 +51,7 @@ def build(folder: Path, devices: int = 1) -> dict[str, str]:
     return {
         "PATH": f"{folder / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}",
         "PYTHONPATH": f"{DEVICE}{os.pathsep}{folder / 'site'}",
-        "SIM_NPU_ROOT": str(folder / "root"),
+        "SIM_ROOT": str(folder / "root"),
         "SIM_NPU_STATE": str(folder / "state"),
         "SIM_NPU_DEVICES": str(devices),
         "ASCEND_HOME_PATH": "/usr/local/Ascend/cann",

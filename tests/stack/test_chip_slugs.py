@@ -79,3 +79,53 @@ def test_a_roof_belongs_to_a_chip_that_the_table_knows(slug):
     assert slug_of(slug.split("-")[0], slug) == slug
     assert ROOFS[slug].tflops
     assert all(value > 0 for value in ROOFS[slug].tflops.values())
+
+
+# Compute units, boost clock in MHz, and operations a clock and unit by dtype, from the makers' architecture white papers
+# (NVIDIA V100, A100, H100; AMD CDNA, CDNA 2, CDNA 3, CDNA 4) and product pages.
+_HOPPER = {"float16": 4096, "bfloat16": 4096, "tf32": 2048, "float8_e4m3fn": 8192, "int8": 8192}
+_AMPERE = {"float16": 2048, "bfloat16": 2048, "tf32": 1024, "float32": 128, "float64": 128, "int8": 4096}
+_VOLTA = {"float16": 1024, "float32": 128, "float64": 64}
+_CDNA = {"float16": 1024, "bfloat16": 512, "float32": 256, "float64": 64, "int8": 1024}
+_CDNA2 = {"float16": 1024, "bfloat16": 1024, "float32": 256, "float64": 256, "int8": 1024}
+_CDNA3 = {
+    "float16": 2048,
+    "bfloat16": 2048,
+    "tf32": 1024,
+    "float32": 256,
+    "float64": 256,
+    "float8_e4m3fnuz": 4096,
+    "int8": 4096,
+}
+_CDNA4 = {"float16": 4096, "bfloat16": 4096, "float32": 256, "float64": 128, "float8_e4m3fn": 8192, "int8": 8192}
+
+
+@pytest.mark.parametrize(
+    ("slug", "units", "mhz", "each"),
+    [
+        ("nvidia-h200", 132, 1830, _HOPPER),
+        ("nvidia-h100", 132, 1830, _HOPPER),
+        ("nvidia-h200", 132, 1980, {"float32": 256, "float64": 256}),
+        ("nvidia-a100-sxm4-80gb", 108, 1410, _AMPERE),
+        ("nvidia-a100-pcie-40gb", 108, 1410, _AMPERE),
+        ("nvidia-v100-sxm2-32gb", 80, 1530, _VOLTA),
+        ("nvidia-v100-pcie-16gb", 80, 1370, _VOLTA),
+        ("amd-mi100", 120, 1502, _CDNA),
+        ("amd-mi210", 104, 1700, _CDNA2),
+        ("amd-mi250x", 110, 1700, _CDNA2),
+        ("amd-mi300a", 228, 2100, _CDNA3),
+        ("amd-mi300x", 304, 2100, _CDNA3),
+        ("amd-mi325x", 304, 2100, _CDNA3),
+        ("amd-mi350x", 256, 2200, _CDNA4),
+        ("amd-mi355x", 256, 2400, _CDNA4),
+    ],
+)
+def test_a_roof_is_what_units_clock_and_operations_a_clock_make(slug, units, mhz, each):
+    for dtype, operations in each.items():
+        assert ROOFS[slug].tflops[dtype] == pytest.approx(units * mhz * operations * 1e-6, rel=0.01), dtype
+
+
+def test_every_roof_names_its_source_and_a_chip_of_the_table():
+    for slug, roof in ROOFS.items():
+        assert roof.source
+        assert slug_of(slug.split("-")[0], slug.partition("-")[2]) == slug

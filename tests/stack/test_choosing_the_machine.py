@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from types import SimpleNamespace
+
 import pytest
 
 from pytest_accel.errors import ConfigError
+from pytest_accel.stack import registry
 from pytest_accel.stack.choose import choose, machine_id, mixed_models
+from pytest_accel.stack.common import hashed
 from pytest_accel.stack.registry import names, platform, settings_known
 
 
@@ -164,3 +169,118 @@ def test_the_settings_that_a_suite_may_pin_are_known_for_every_platform():
     assert known["cuda"]["allow_tf32"] is bool
     assert known["cpu"]["num_threads"] is int
     assert "allow_tf32" not in known["cpu"]
+
+
+MACHINE = {"/etc/machine-id": "0123456789abcdef0123456789abcdef\n"}
+
+
+def nic(name, address, assigned="0", bus=True, **files):
+    base = f"/sys/class/net/{name}"
+    told = {f"{base}/address": f"{address}\n", f"{base}/addr_assign_type": f"{assigned}\n"}
+    return {**told, **({f"{base}/device/vendor": "0x15b3\n"} if bus else {}), **files}
+
+
+def test_clones_of_one_image_are_told_apart_by_their_network_cards(machines):
+    one = machines.Recorded({**MACHINE, **nic("eth0", "52:54:00:00:00:01")})
+    two = machines.Recorded({**MACHINE, **nic("eth0", "52:54:00:00:00:02")})
+    assert len({machine_id(one), machine_id(two), machine_id(machines.Recorded(MACHINE))}) == 3
+
+
+def test_a_renamed_card_a_new_kernel_and_another_user_leave_the_machines_id(machines):
+    files = {**MACHINE, **nic("eth0", "b8:ce:f6:00:00:01"), "/sys/class/dmi/id/product_uuid": None}
+    one = machines.Recorded(files, kernel="5.15.0")
+    renamed = {**MACHINE, **nic("enp3s0", "B8:CE:F6:00:00:01"), "/sys/class/dmi/id/product_uuid": "4C4C4544\n"}
+    assert machine_id(one) == machine_id(machines.Recorded(renamed, kernel="6.8.0"))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        nic("docker0", "02:42:00:00:00:01", bus=False),
+        nic("usb0", "0a:00:00:00:00:01", bus=False),
+        nic("eth9", "00:00:00:00:00:09", assigned="1"),
+        nic("ib0", "20:00:10:86:fe:80:00:00:00:00:00:00:00:11:22:33:44:55:66:77"),
+        nic("eth9", "00:00:00:00:00:00"),
+        nic("virt0", "02:00:00:00:00:01"),
+    ],
+)
+def test_interfaces_that_come_and_go_are_no_part_of_it(machines, other):
+    own = {**MACHINE, **nic("eth0", "b8:ce:f6:00:00:01")}
+    assert machine_id(machines.Recorded({**own, **other})) == machine_id(machines.Recorded(own))
+
+
+def test_a_bond_tells_the_cards_own_address(machines):
+    lent = {"/sys/class/net/eth1/bonding_slave/perm_hwaddr": "b8:ce:f6:00:00:01\n"}
+    bonded = {**MACHINE, **nic("eth1", "b8:ce:f6:00:00:77", "3", **lent)}
+    assert machine_id(machines.Recorded(bonded)) == machine_id(
+        machines.Recorded({**MACHINE, **nic("eth1", "b8:ce:f6:00:00:01")})
+    )
+
+
+def test_without_a_card_the_hypervisors_or_the_boards_id_counts_and_fillers_do_not(machines):
+    plain = machine_id(machines.Recorded(MACHINE))
+    assert machine_id(machines.Recorded({**MACHINE, "/sys/hypervisor/uuid": "ec2a1b2c\n"})) != plain
+    assert machine_id(machines.Recorded({**MACHINE, "/sys/class/dmi/id/board_serial": "XYZ123\n"})) != plain
+    assert (
+        machine_id(machines.Recorded({**MACHINE, "/sys/class/dmi/id/board_serial": "To be filled by O.E.M.\n"}))
+        == plain
+    )
+    # What baselines hold from before there was a second ingredient still names a machine that has none.
+    assert plain == hashed("pytest-accel machine 0123456789abcdef0123456789abcdef")
+
+
+@pytest.fixture
+def outside(monkeypatch):
+    """A package that brings a platform ``other``, as ``module:Class``; the registry forgets it afterwards."""
+
+    def bring(path):
+        point = SimpleNamespace(name="other", value=path)
+        monkeypatch.setattr(registry.importlib.metadata, "entry_points", lambda group: [point])
+        registry._classes.cache_clear()
+        registry.platform.cache_clear()
+
+    yield bring
+    monkeypatch.undo()
+    registry._classes.cache_clear()
+    registry.platform.cache_clear()
+
+
+class Raises(type(platform("cpu"))):
+    name = "other"
+
+    def probe(self, host):
+        raise OSError("libother.so: bad ELF")
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("no_such_module:Platform", "No module named 'no_such_module'"),
+        ("json:Platform", "has no attribute 'Platform'"),
+        ("fractions:Fraction", "lacks name, device_type"),
+        (f"{__name__}:Raises", "libother.so: bad ELF"),
+    ],
+)
+def test_a_platform_whose_module_is_broken_costs_no_other_platform(machines, outside, monkeypatch, path, words):
+    monkeypatch.setitem(sys.modules, __name__, sys.modules[__name__])
+    outside(path)
+    assert names()[-2:] == ("other", "cpu")
+    machine = choose("auto", cuda_host(machines), None)
+    assert (machine.platform, machine.unfit) == ("cuda", None)
+    (warning,) = (finding for finding in machine.probe.findings if finding.code == "platform-broken")
+    assert warning.severity == "warning"
+    assert words in warning.message
+    assert choose("cpu", machines.Recorded(), None).unfit is None
+    assert set(settings_known()) == set(names())
+
+
+def test_a_broken_platform_with_no_other_accelerator_is_env_and_never_a_quiet_cpu_run(machines, outside):
+    outside("no_such_module:Platform")
+    machine = choose("auto", machines.Recorded(), None)
+    assert machine.platform == "cpu"
+    assert machine.unfit is not None
+    assert machine.unfit[0] == "platform-broken"
+    assert "no_such_module" in machine.unfit[1]
+    assert "--accel=cpu" in machine.unfit[1]
+    with pytest.raises(ConfigError, match="no_such_module"):
+        choose("other", machines.Recorded(), None)

@@ -116,3 +116,24 @@ def test_amds_texts(text, kind):
 )  # fmt: skip
 def test_canns_codes(text, kind):
     assert platform("ascend").classify(text) == kind
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[W] Warning: kernel [gcd.out] is not supported by NPU currently.Now this kernel is running on CPU.",
+        "CPU fallback is allowed because TORCH_NPU_FALLBACK_CPU_DISABLE=0. Since the NPU interface does not support operator "
+        "'aten::_sparse_csr_sum.dim_dtype', the operator will fall back to CPU.",
+        "The operator 'aten::fmax.out' would execute its main computation on CPU through dispatcher backend fallback, but CPU "
+        "fallback is disabled by TORCH_NPU_FALLBACK_CPU_DISABLE=1.\n[ERROR] 2026-01-01 (PID:1, Device:0, RankID:-1) ERR01007",
+    ],
+)
+def test_ascends_other_words_for_work_on_the_host_are_known(text):
+    assert platform("ascend").classify(text) == ErrorKind.FALLBACK
+
+
+def test_a_processor_of_the_device_is_not_the_host():
+    text = (
+        "Warning: kernel [ArgSort] can not support dtype int32 or int64 on AiCore, Now this kernel is running on AiCpu."
+    )
+    assert platform("ascend").classify(text) != ErrorKind.FALLBACK

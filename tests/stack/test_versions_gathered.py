@@ -9,7 +9,8 @@ import time
 
 import pytest
 
-from pytest_accel.stack.common import PACKAGES, communication, device_identity, host_versions, other_processes
+from pytest_accel.stack.common import PACKAGES, communication, host_versions, other_processes
+from pytest_accel.stack.identity import device_identity
 
 NIC = "/sys/class/infiniband/mlx5_0/ports/1"
 

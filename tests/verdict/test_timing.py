@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_accel.verdict.judge import judge
-from pytest_accel.verdict.timing import session_value
+from pytest_accel.verdict.reduce import session_value
 from pytest_accel.verdict.types import Accepted, Entry, Judgement, Observation, Rule, Verdict
 
 TODAY = datetime.date(2026, 6, 1)
@@ -33,7 +33,9 @@ def look(
     ("sessions", "left", "verdict", "code"),
     [
         ([101.0], 2, "PASS", ""),
-        ([103.0], 2, "PASS", ""),
+        ([102.0], 2, "PASS", ""),
+        ([102.5], 2, "INCONCLUSIVE", "suspect"),  # two thirds of the tolerance: a second look is cheap
+        ([102.5, 102.5, 102.5], 0, "PASS", "not-reproduced"),
         ([95.0], 2, "IMPROVED", "improved"),
         ([110.0], 2, "INCONCLUSIVE", "suspect"),
         ([110.0, 110.0], 1, "INCONCLUSIVE", "suspect"),
@@ -131,22 +133,22 @@ def test_a_slower_session_never_makes_the_verdict_better(
     assert harm(look(slower, left)) >= harm(look(sessions, left))
 
 
-def simulate(shift: float, metrics: int, seed: int, spread: float = 0.008) -> dict[str, float]:
-    """Rates of each verdict for unchanged work slowed by ``shift``.
+def simulate(shift: float, metrics: int, seed: int, accepted: int, spread: float = 0.008) -> dict[str, float]:
+    """Rates of each verdict for unchanged work slowed by ``shift``, ``accepted`` baseline sessions, up to three in a run.
 
-    Between sessions: a spread of its own for each metric, log-normal around ``spread``; within: 0.5 %, 20 samples of
-    which 2 % are 30 % slow; 3 % of sessions are bad as a whole (8 % slower). Six baseline sessions, three in a run.
+    Between sessions: a spread of its own for each metric, log-normal around ``spread``; within: 0.5 %, 20 samples of which
+    2 % are 30 % slow; 3 % of a run's sessions are bad as a whole (8 % slower), none of the baseline's (unfit ones are kept out).
     """
     draw = random.Random(seed)
 
-    def session(between: float, slow: float) -> tuple[float, ...]:
-        level = 100.0 * (1 + slow) * (1 + draw.gauss(0, between)) * (1.08 if draw.random() < 0.03 else 1.0)
+    def session(between: float, slow: float, bad: float = 0.03) -> tuple[float, ...]:
+        level = 100.0 * (1 + slow) * (1 + draw.gauss(0, between)) * (1.08 if draw.random() < bad else 1.0)
         return tuple(level * (1 + draw.gauss(0, 0.005)) * (1.3 if draw.random() < 0.02 else 1.0) for _ in range(20))
 
     counts: dict[str, int] = {}
     for _ in range(metrics):
         between = spread * draw.lognormvariate(0, 0.4)
-        baseline = tuple(statistics.median(session(between, 0.0)) for _ in range(6))
+        baseline = tuple(statistics.median(session(between, 0.0, bad=0.0)) for _ in range(accepted))
         seen: list[Any] = [session(between, shift)]
         judged = look(seen, 2, baseline=baseline)
         while judged.suspects:
@@ -156,12 +158,13 @@ def simulate(shift: float, metrics: int, seed: int, spread: float = 0.008) -> di
     return {verdict: count / metrics for verdict, count in counts.items()}
 
 
-def test_rates_of_false_alarm_and_detection_on_simulated_sessions(record_property: Any) -> None:
-    rates = {shift: simulate(shift, 1500, seed=7) for shift in (0.0, 0.05, 0.10)}
+@pytest.mark.parametrize("accepted", [3, 6])
+def test_rates_of_false_alarm_and_detection_on_noisy_simulated_sessions(accepted: int) -> None:
+    """Provisional (3 of 6 sessions: the tolerance alone) and with statistics; a spread that is hard for a tolerance of 3 %."""
+    rates = {shift: simulate(shift, 500, 7, accepted) for shift in (0.0, 0.05, 0.10)}
     for shift, found in rates.items():
-        record_property(f"slower_by_{shift:.0%}", found)
-        print(f"{shift:.0%} slower: {found}")
-    assert rates[0.0].get("REGRESSION", 0.0) <= 0.004
-    assert rates[0.0]["PASS"] >= 0.97
-    assert rates[0.05]["REGRESSION"] >= 0.93
-    assert rates[0.10]["REGRESSION"] >= 0.99
+        print(f"{accepted} accepted sessions, {shift:.0%} slower: {found}")
+    assert rates[0.0].get("REGRESSION", 0.0) <= (0.01 if accepted < 6 else 0.002)
+    assert rates[0.0].get("PASS", 0.0) + rates[0.0].get("IMPROVED", 0.0) >= 0.97
+    assert rates[0.05]["REGRESSION"] >= 0.85
+    assert rates[0.10]["REGRESSION"] >= 0.98

@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from pytest_accel.stack import ascend_files, cuda_text, rocm_kfd
+from pytest_accel.stack.ascend_files import AscendDriver, Cann
 from pytest_accel.stack.common import TorchBuild, torch_build
 from pytest_accel.stack.doctor import readings
-from pytest_accel.stack.doctor.readings import AscendDriver, Build, Cann
+from pytest_accel.stack.doctor.readings import Build
 from pytest_accel.stack.doctor.state import DeviceState, device_states
 from pytest_accel.stack.doctor.torch_child import TorchSeen, ask_torch
 from pytest_accel.stack.host import Host
@@ -57,8 +59,8 @@ def gather(host: Host, machine: Machine, policy: Policy, *, ask: bool) -> Facts:
         _userland(host),
         policy=policy,
         kernel=host.kernel(),
-        ascend_driver=readings.ascend_driver(host),
-        ascend_firmware=readings.ascend_firmware(host),
+        ascend_driver=ascend_files.driver(host),
+        ascend_firmware=ascend_files.firmware_version(host),
         builds=readings.dkms_builds(host, ask_tool=ask and accelerator) if accelerator else (),
         kernel_log=_kernel_log(host, ask) if probe.state == "broken" else "",
         states=device_states(host, probe) if ask and found and accelerator else None,
@@ -73,8 +75,8 @@ def gather_image(image: Host, host: Host, policy: Policy) -> Facts:
         cuda_compat=bool(image.listdir("/usr/local/cuda/compat")),
         policy=policy,
         kernel=host.kernel(),
-        ascend_driver=readings.ascend_driver(host),
-        ascend_firmware=readings.ascend_firmware(host),
+        ascend_driver=ascend_files.driver(host),
+        ascend_firmware=ascend_files.firmware_version(host),
         builds=readings.dkms_builds(host, ask_tool=False),
         image=True,
     )
@@ -82,15 +84,15 @@ def gather_image(image: Host, host: Host, policy: Policy) -> Facts:
 
 def _userland(host: Host) -> Facts:
     """What is installed beside Python."""
-    installed = readings.cann(host)
+    installed = ascend_files.cann(host)
     return Facts(
         torch=torch_build(host),
         torch_npu=host.package_version("torch-npu"),
-        cuda=readings.cuda_installed(host),
+        cuda=cuda_text.toolkit_installed(host),
         cuda_compat=any("compat" in place for place in host.env.get("LD_LIBRARY_PATH", "").split(":")),
-        rocm=readings.rocm_installed(host),
+        rocm=rocm_kfd.rocm_version(host),
         cann=installed,
-        operator_kernels=readings.operator_kernels(host, installed) if installed else None,
+        operator_kernels=ascend_files.operator_kernels(host, installed) if installed else None,
     )
 
 

@@ -1,10 +1,10 @@
-"""What doctor's rules need of a host beyond the probes: modules and kernels, DKMS, CANN's and the driver's own lists."""
+"""What doctor's rules need of a host beyond the probes: kernel modules, the kernels they were built for, DKMS."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from pytest_accel.stack import versions
 from pytest_accel.stack.cuda_text import kernel_module
@@ -32,27 +32,6 @@ class Build:
     module: str
     version: str
     kernel: str
-
-
-@dataclass(frozen=True)
-class Cann:
-    """An installed CANN: its folder, version, inner version (``V100R001C22``) and the inner versions it goes with."""
-
-    home: str
-    version: str
-    inner: str = ""
-    compatible: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class AscendDriver:
-    """The Ascend driver's ``version.info``: its version, inner version, and the inner versions and firmware it goes with."""
-
-    version: str
-    inner: str = ""
-    compatible: tuple[str, ...] = ()
-    firmware: tuple[str, str] | None = None
-    fields: Mapping[str, str] = field(default_factory=dict)
 
 
 # --- kernel modules --------------------------------------------------------------------------------------------------------
@@ -125,88 +104,3 @@ def build_logs(host: Host) -> Iterator[tuple[str, str, str]]:
             if text:
                 match = _KERNEL_OF_LOG.search(text[:1000])
                 yield path, match.group(1) if match else "", text
-
-
-# --- toolkits --------------------------------------------------------------------------------------------------------------
-def rocm_installed(host: Host) -> str | None:
-    """The version of the ROCm below /opt/rocm, as its file writes it."""
-    for name in ("version", "version-dev", "version-rocm"):
-        text = (host.read(f"/opt/rocm/.info/{name}") or "").strip()
-        if text:
-            return text
-    return None
-
-
-def cuda_installed(host: Host) -> str | None:
-    """The version of the toolkit below /usr/local/cuda (``12.8.1``: the last number is the update)."""
-    text = host.read("/usr/local/cuda/version.json") or ""
-    match = re.search(r'"cuda"\s*:\s*\{[^}]*"version"\s*:\s*"([\d.]+)"', text)
-    return match.group(1) if match else None
-
-
-def cann(host: Host) -> Cann | None:
-    """The CANN that a process would use: the sourced one, else the one in the usual places."""
-    places = [host.env.get("ASCEND_HOME_PATH"), host.env.get("ASCEND_TOOLKIT_HOME")]
-    places += ["/usr/local/Ascend/cann", "/usr/local/Ascend/ascend-toolkit/latest"]
-    for home in filter(None, places):
-        for folder in (f"{host.machine()}-linux", "aarch64-linux", "arm64-linux", "x86_64-linux"):
-            fields = _fields(host.read(f"{home}/{folder}/ascend_toolkit_install.info"))
-            if fields.get("version"):
-                return Cann(
-                    home,
-                    fields["version"],
-                    _base(fields.get("innerversion", "")),
-                    _listed(fields, "compatible_version"),
-                )
-        running = _fields(host.read(f"{home}/version.cfg")).get("toolkit_running_version", "")
-        match = re.search(r":([^\]:]+)\]", running)
-        if match:
-            return Cann(home, match.group(1))
-    return None
-
-
-def ascend_base(host: Host) -> str:
-    """The folder that holds the Ascend driver and firmware."""
-    match = re.search(r"^Driver_Install_Path_Param=(\S+)", host.read("/etc/ascend_install.info") or "", re.MULTILINE)
-    return match.group(1).rstrip("/") if match else "/usr/local/Ascend"
-
-
-def ascend_driver(host: Host) -> AscendDriver | None:
-    """The installed Ascend driver, by its ``version.info``."""
-    fields = _fields(host.read(f"{ascend_base(host)}/driver/version.info"))
-    version = fields.get("package_version") or fields.get("Version")
-    if not version:
-        return None
-    window = re.fullmatch(r"\[([^,\]]+),([^,\]]+)\]", fields.get("compatible_version_fw", ""))
-    return AscendDriver(
-        version=version,
-        inner=_base(fields.get("Innerversion", "")),
-        compatible=_listed(fields, "compatible_version"),
-        firmware=(window.group(1), window.group(2)) if window else None,
-        fields=fields,
-    )
-
-
-def ascend_firmware(host: Host) -> str | None:
-    """The installed firmware's version."""
-    return _fields(host.read(f"{ascend_base(host)}/firmware/version.info")).get("Version")
-
-
-def operator_kernels(host: Host, installed: Cann) -> str | None:
-    """The CANN version that the operators' binaries (the ``opp_kernel`` package) were built for; None where not told."""
-    fields = _fields(host.read(f"{installed.home}/opp_kernel/version.info"))
-    return fields.get("version_dir")
-
-
-def _fields(text: str | None) -> dict[str, str]:
-    return dict(re.findall(r"^(\w+)=(\S.*?)\s*$", text or "", re.MULTILINE))
-
-
-def _listed(fields: Mapping[str, str], name: str) -> tuple[str, ...]:
-    return tuple(re.findall(r"\[([^\]]+)\]", fields.get(name, "")))
-
-
-def _base(inner: str) -> str:
-    """``V100R001C22SPC001B231`` → ``V100R001C22``: what the lists of compatible versions name."""
-    match = re.match(r"V\d+R\d+C\d+", inner)
-    return match.group() if match else ""

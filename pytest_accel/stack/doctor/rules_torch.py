@@ -6,6 +6,8 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from pytest_accel.stack import rocm_text
+from pytest_accel.stack.ascend_files import SILENCERS
 from pytest_accel.stack.doctor.facts import Facts
 from pytest_accel.stack.host import Host
 from pytest_accel.stack.types import Finding, Probe
@@ -87,6 +89,14 @@ def cann_missing(host: Host, probes: Probes, facts: Facts) -> Iterator[Finding]:
         )
 
 
+def fallback_hidden(host: Host, probes: Probes, facts: Facts) -> Iterator[Finding]:
+    """torch_npu was told to be silent about operators that run on the host. Measuring processes do not obey; jobs do."""
+    silent = [f"{name}={host.env[name]}" for name in SILENCERS if host.env.get(name) == "1"]
+    if "ascend" in probes and silent:
+        what = f"{', '.join(silent)} hides which operators run on the host; measuring processes are started without it"
+        yield Finding("fallback-hidden", "note", what, "unset it, so that your own jobs say it as well")
+
+
 def render_nodes(host: Host, probes: Probes, facts: Facts) -> Iterator[Finding]:
     """ROCm's runtime needs the render nodes as well as /dev/kfd."""
     probe = probes.get("rocm")
@@ -119,6 +129,16 @@ def torch_sees_none(host: Host, probes: Probes, facts: Facts) -> Iterator[Findin
         elif seen.count != listed:
             what = f"the driver lists {listed} device(s), torch sees {seen.count}"
             yield Finding("torch-counts-otherwise", "warning", what, "compare the visibility variables and permissions")
+
+
+def runtime_refuses(host: Host, probes: Probes, facts: Facts) -> Iterator[Finding]:
+    """ROCm's tools say why torch gets no device though the kernel's files are in order (a container, a card too new)."""
+    probe = probes.get("rocm")
+    if probe is None or probe.state != "present" or facts.seen is None or facts.seen.count > 0:
+        return
+    said = rocm_text.said(host)
+    if said is not None:
+        yield Finding(said.code, "error", said.words, said.mend)
 
 
 def architecture_missing(host: Host, probes: Probes, facts: Facts) -> Iterator[Finding]:
@@ -174,7 +194,9 @@ RULES = (
     torch_missing,
     cann_not_sourced,
     cann_missing,
+    fallback_hidden,
     render_nodes,
     torch_sees_none,
+    runtime_refuses,
     architecture_missing,
 )

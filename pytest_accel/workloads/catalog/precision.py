@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pytest_accel.workloads.catalog import precision_amp, precision_drift, precision_kernels, precision_rope
 from pytest_accel.workloads.catalog.shared import MAX_ULP, NONE, RMS_ULP, STATUS
 from pytest_accel.workloads.types import MetricSpec, Workload
 
@@ -113,4 +114,8 @@ ALL = (
             ),
         },
     ),
+    *precision_rope.ALL,
+    *precision_kernels.ALL,
+    *precision_amp.ALL,
+    *precision_drift.ALL,
 )

@@ -11,9 +11,11 @@ import sys
 import simulated_host  # noqa: F401 - telemetry asks the simulated machine too
 import torch
 
-from torch_npu import autocast, host_side, module, tensor
+from torch_npu import autocast, host_side, module, switches, tensor
 
 _CANN = "9.1.0"
+if switches.BROKEN:
+    raise OSError("libhccl.so: cannot open shared object file: No such file or directory")
 
 
 class _Guard(torch._C._acc.DeviceGuard):

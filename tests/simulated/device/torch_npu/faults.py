@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import time
@@ -31,8 +32,25 @@ def _suffix(code: str, words: str) -> str:
     return f"\n[ERROR] {now} (PID:{os.getpid()}, Device:0, RankID:-1) {code} {words}"
 
 
+_claim: list[int] = []
+
+
+def _claim_device() -> None:
+    """In exclusive mode the first process that uses the device has it until it ends; others are told what CUDA's are."""
+    assert switches.STATE is not None
+    place = switches.STATE / f"claimed-{os.environ.get('ASCEND_RT_VISIBLE_DEVICES', '0')}"
+    claimed = os.open(place, os.O_CREAT | os.O_WRONLY)  # held until the process ends
+    try:
+        fcntl.flock(claimed, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise RuntimeError("all NPU devices are busy or unavailable, error code is 107021") from None
+    _claim.append(claimed)
+
+
 def alive() -> None:
-    """Raises what a dead context or a lost device says to every call."""
+    """Raises what a dead context, a lost device or one that another process has says to every call."""
+    if switches.EXCLUSIVE and not _claim:
+        _claim_device()
     if switches.STATE is not None and (switches.STATE / "lost").exists():
         raise RuntimeError(
             "SetDevice:build/third_party/acl/AclInterface.cpp:77 NPU function error: aclrtSetDevice, error code is 507033"
@@ -81,7 +99,8 @@ def before(op: str, full: str, dtypes: frozenset[str], kinds: list[torch.dtype])
 def _fall_back(full: str) -> None:
     if switches.FALLBACK_IS_AN_ERROR:
         raise RuntimeError(
-            f"The operator '{full}' is not currently supported on the NPU backend and falling back to CPU is disabled"
+            f"The operator '{full}' would execute its main computation on CPU through dispatcher backend fallback, but CPU "
+            "fallback is disabled by TORCH_NPU_FALLBACK_CPU_DISABLE=1."
             + _suffix("ERR01007", "OPS feature not supported")
         )
     if full in _warned or switches.QUIET:

@@ -20,6 +20,8 @@ SIM_NPU_POISON           an AI core exception, after which this process's contex
 SIM_NPU_LOSE             the same, and the device is gone for every process (needs SIM_NPU_STATE)
 SIM_NPU_OOM              the allocator raises
 SIM_NPU_LEAK             results of the operator are never freed
+SIM_NPU_BROKEN           ``1``: torch_npu cannot be imported, and torch with it
+SIM_NPU_EXCLUSIVE        ``1``: a device takes one process at a time (needs SIM_NPU_STATE)
 SIM_NPU_DEVICES          how many devices there are (1)
 SIM_NPU_MEMORY           bytes of memory a device has (64 GiB)
 SIM_NPU_STATE            a folder where a lost device is remembered (file ``lost``)
@@ -59,6 +61,8 @@ LEAK = _rules("SIM_NPU_LEAK")
 SATURATE = _on("SIM_NPU_SATURATE")
 DRIFT = _on("SIM_NPU_DRIFT")
 FLUSH = _on("SIM_NPU_FLUSH")
+BROKEN = _on("SIM_NPU_BROKEN")
+EXCLUSIVE = _on("SIM_NPU_EXCLUSIVE")
 DELAY = {
     op: float(seconds)
     for op, _, seconds in (r.partition("=") for r in os.environ.get("SIM_NPU_DELAY", "").split(",") if r)

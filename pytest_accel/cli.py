@@ -12,7 +12,18 @@ from pytest_accel import __version__
 from pytest_accel.commands.types import EXIT_CONFIG
 from pytest_accel.errors import ConfigError
 
-COMMANDS = ("doctor", "compare", "promote", "report", "coverage", "history", "scorecard", "trace", "lint_ops", "selftest")
+COMMANDS = (
+    "doctor",
+    "compare",
+    "promote",
+    "report",
+    "coverage",
+    "history",
+    "scorecard",
+    "trace",
+    "lint_ops",
+    "selftest",
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -47,7 +47,7 @@ class DeviceBenchmark(BenchmarkFixture):  # type: ignore[misc]
     def _in_turn(self, call: Callable[[], Any]) -> Any:
         """Measure when it is this test's turn. Where xdist turned benchmarks off, the one call shows whether a device is used."""
         turn = self.accel_turn
-        if turn.by_xdist and self.disabled and not turn.wanted and not self._mode:
+        if turn.by_xdist and self.disabled and not turn.wanted and not getattr(self, "_mode", None):
             result = call()
             if not turn.wanted:
                 return result

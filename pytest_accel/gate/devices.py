@@ -34,7 +34,9 @@ class Devices:
         if count < 2:
             return False
         self.unlock()
-        self.lanes = Lanes(self._gate, items, [self.start(), *(self._runner(False) for _ in range(count - 1))], request_of)
+        self.lanes = Lanes(
+            self._gate, items, [self.start(), *(self._runner(False) for _ in range(count - 1))], request_of
+        )
         return True
 
     def close_lanes(self) -> None:

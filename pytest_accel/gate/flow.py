@@ -170,7 +170,12 @@ class Flow:
         devices = self.gate.devices
         if devices.lanes is not None and devices.lanes.covers(item):
             return True
-        if self.gate.worker_id or not isinstance(item, AccelItem) or item.nodeid in self.begun or item.nodeid in self.alone:
+        if (
+            self.gate.worker_id
+            or not isinstance(item, AccelItem)
+            or item.nodeid in self.begun
+            or item.nodeid in self.alone
+        ):
             return False
         row: list[AccelItem] = []
         items = self.session.items

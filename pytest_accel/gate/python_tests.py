@@ -275,9 +275,7 @@ def judge_item(item: pytest.Item, report: pytest.TestReport, accelerator: Accele
     return result
 
 
-def _judgement(
-    gate: Gate, item: pytest.Item, checks: Checks, rules: Any, entry: Any, parts: Any
-) -> Judgement:
+def _judgement(gate: Gate, item: pytest.Item, checks: Checks, rules: Any, entry: Any, parts: Any) -> Judgement:
     from pytest_accel.verdict.judge import judge
 
     observation = Observation(metrics=dict(checks.values), settings=parts["settings"])

@@ -111,9 +111,9 @@ class Accelerator:
         ``flops`` and ``bytes`` are the work of one call, ``dtype`` names the arithmetic (``float16``): where they
         imply more than 110 % of the device's roof the clock is not to be believed. ``min_time`` and ``max_time`` are
         in seconds. A call shorter than 10 clock steps is timed several at a time, the cache being flushed before each
-        sample only. Samples are taken in short bursts with pauses,
-        below the device's power limit, and the host queues them ahead. Raises Unfit: ``timing-not-credible``, ``throttled`` or ``shared``,
-        and RanOnHost where the work falls back to the host (a fast host is no record of the device).
+        sample only. Samples are taken in short bursts with pauses, below the device's power limit, and the host queues
+        them ahead. Raises Unfit: ``timing-not-credible``, ``throttled`` or ``shared``, and RanOnHost where the work falls
+        back to the host (a fast host is no record of the device).
         """
         warned = on_host(fn, self.classify, self.stderr_text)
         if warned is not None:

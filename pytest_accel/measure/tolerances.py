@@ -151,13 +151,22 @@ _CHAINS: tuple[tuple[str, Tolerance], ...] = (
         _steps(4, "peak", "mean, deviation, scale and shift may be kept in the dtype"),
     ),
     ("_segment_reduce index_reduce", _steps(4, "largest", "the sums of a segment are added in the dtype")),
-    ("_unsafe_masked_index_put_accumulate addr", _steps(4, "abs", "each product or term is rounded before it is added")),
+    (
+        "_unsafe_masked_index_put_accumulate addr",
+        _steps(4, "abs", "each product or term is rounded before it is added"),
+    ),
     ("cross linalg.cross linalg.vecdot", _steps(2, "peak", "each product is rounded before the difference")),
     ("cumulative_trapezoid trapezoid trapz gradient", _steps(4, "largest", "sums and differences in the dtype")),
-    ("diff nn.functional.hinge_embedding_loss", _steps(8, "largest", "a third difference has eight terms; a margin minus x")),
+    (
+        "diff nn.functional.hinge_embedding_loss",
+        _steps(8, "largest", "a third difference has eight terms; a margin minus x"),
+    ),
     ("linalg.multi_dot", _steps(4, "peak", "each product of the chain is rounded to the dtype")),
     ("linspace logspace", _steps(4, "largest", "the step is rounded to the dtype and multiplied")),
-    ("logit special.logit", _steps(4, "peak", "x / (1 - x) is rounded before its logarithm, which is near 0 for x near 1/2")),
+    (
+        "logit special.logit",
+        _steps(4, "peak", "x / (1 - x) is rounded before its logarithm, which is near 0 for x near 1/2"),
+    ),
     ("masked.log_softmax", _steps(1, "peak", "max + log(sum) may be rounded before it is subtracted")),
     (
         "nn.functional.adaptive_avg_pool1d nn.functional.adaptive_avg_pool2d nn.functional.adaptive_avg_pool3d",
@@ -204,8 +213,12 @@ UNDEFINED_VALUES = frozenset({name for name in STRUCTURE_ONLY if "empty" in name
 
 
 #: A gradient is a chain of its own: the saved results, the incoming gradient and each factor are rounded to the dtype.
-GRADIENT = _steps(6, "peak", "it multiplies saved results that were rounded, and sums in the dtype where inputs are shared")
-_CANCELS = _steps(2, "largest", "its terms cancel, to 0 for a row of one element or of equal ones: off by roundoffs of the terms")
+GRADIENT = _steps(
+    6, "peak", "it multiplies saved results that were rounded, and sums in the dtype where inputs are shared"
+)
+_CANCELS = _steps(
+    2, "largest", "its terms cancel, to 0 for a row of one element or of equal ones: off by roundoffs of the terms"
+)
 GRADIENTS: Mapping[str, Tolerance] = dict.fromkeys(
     """_batch_norm_with_update _native_batch_norm_legit native_batch_norm nn.functional.batch_norm
     nn.functional.instance_norm native_layer_norm nn.functional.layer_norm nn.functional.group_norm

@@ -39,7 +39,7 @@ def write(results: Results, folder: Path, *, accepted_new: bool = False) -> int:
     """
     from allure_commons.logger import AllureFileLogger
 
-    logger: Any = AllureFileLogger(str(folder))  # type: ignore[no-untyped-call]
+    logger: Any = AllureFileLogger(str(folder))
     clock = _start_of(results)
     count = 0
     for case in results.cases:

@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-OTHER_DEVICE = "another physical device"  # the note `baseline_device` of a variant whose timings have no session of this one
+OTHER_DEVICE = (
+    "another physical device"  # the note `baseline_device` of a variant whose timings have no session of this one
+)
 
 
 @dataclass(frozen=True)

@@ -123,9 +123,7 @@ def _send(channel: Channel, result: Result) -> None:
         channel.send(Result({"outcome": "config", "code": "config", "reason": f"a note or metric is no JSON: {error}"}))
 
 
-def _prepare(
-    start: Start, stderr_text: Callable[[], str], crumb: Callable[[str], None]
-) -> tuple[Bench | None, Hello]:
+def _prepare(start: Start, stderr_text: Callable[[], str], crumb: Callable[[str], None]) -> tuple[Bench | None, Hello]:
     """Import torch, see that the device answers, and read the stack; or say why this process cannot measure."""
     from pytest_accel.stack.registry import platform as platform_of
     from pytest_accel.stack.types import Stack

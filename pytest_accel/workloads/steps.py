@@ -25,7 +25,8 @@ def attention(accel: Accelerator, shape: list[int], dtype: str) -> Step:
     inputs = [normal((batch, heads, length, size), dtype, accel.device, seed).requires_grad_() for seed in range(3)]
 
     def step() -> None:
-        functional.scaled_dot_product_attention(*inputs, is_causal=True).sum().backward()
+        query, key, value = inputs
+        functional.scaled_dot_product_attention(query, key, value, is_causal=True).sum().backward()
 
     return step
 

@@ -92,7 +92,9 @@ def test_sampling_rests_below_the_power_limit_that_work_without_a_pause_would_me
 
     hot = Device(slow_after=0.1e6, slower=1.1)
     restless = Plan(pause=0.0)
-    assert statistics.median(make_clock(hot).sample(lambda: hot.work(200.0), restless)) == pytest.approx(220.0, rel=0.01)
+    assert statistics.median(make_clock(hot).sample(lambda: hot.work(200.0), restless)) == pytest.approx(
+        220.0, rel=0.01
+    )
 
 
 def test_a_host_as_its_own_device_takes_no_pauses(make_clock):

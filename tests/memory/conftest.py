@@ -17,9 +17,15 @@ sys.modules["gate_project"] = _module
 _spec.loader.exec_module(_module)
 
 
+site = _module.site
+accepted = _module.accepted
+
+
 @pytest.fixture
-def project(pytester: pytest.Pytester) -> Any:
-    return _module.Project(pytester)
+def project(pytester: pytest.Pytester, site: Any, accepted: Any) -> Any:
+    made = _module.Project(pytester, site, accepted)
+    made.with_torch()
+    return made
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_accel.workloads import opinfo, operators
+from pytest_accel.workloads import operators, opinfo
 from pytest_accel.workloads.opcover import calls, reproduce
 from pytest_accel.workloads.operators import operator, operator_backward
 from pytest_accel.workloads.samples import Sample, cast, choose, moved, tensors
@@ -154,7 +154,7 @@ def test_what_only_the_host_refuses_has_no_golden_result_and_is_never_supported(
 
 
 def test_an_operator_that_only_another_torch_has_is_no_sample_and_not_a_wrong_name(accelerator, monkeypatch):
-    monkeypatch.setattr(opinfo, "database", lambda: [])
+    monkeypatch.setattr(opinfo, "database", list)
     found = operator(accelerator, "mm", "float32")
     assert (found["status"], found["faults"], found["available"]) == ("no-sample", 0, 0)
     assert "no 'mm'" in accelerator.notes["no_sample"]

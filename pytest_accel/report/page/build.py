@@ -79,7 +79,7 @@ def _failure(case: Case) -> dict[str, Any]:
 
 def reproducer(notes: Mapping[str, Any]) -> str:
     """The lines of code that show a failure, or an empty text."""
-    said = notes.get("reproduce") or notes.get("reproducer") or ""
+    said = notes.get("reproducer") or notes.get("reproduce") or ""
     if isinstance(said, Mapping):
         said = said.get("code") or ""
     return str(said)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     Magnitudes = list[torch.Tensor | None]
 
 
+_NORMS = frozenset(("nn.functional.rms_norm", "nn.functional.layer_norm", "native_layer_norm", "nn.functional.group_norm"))
 _DIFFERENCES = frozenset(("sub", "rsub"))
 
 
@@ -47,12 +48,10 @@ def _norm(name: str, sample: Sample) -> Magnitudes | None:
     x = sample.args[0]
     if x.numel() == 0:
         return None
-    rms, grouped = name == "nn.functional.rms_norm", name == "nn.functional.group_norm"
-    eps = _argument(sample, "eps", 3 if rms else 4, None) or (torch.finfo(torch.float32).eps if rms else 1e-5)
-    lead = (x.shape[0], sample.args[1]) if grouped else x.shape[: x.dim() - len(sample.args[1])]
-    rows = x.reshape(*lead, -1)
-    spread = rows.square().mean(-1, keepdim=True) if rms else rows.var(-1, unbiased=False, keepdim=True)
-    size = (rows.abs() * (spread + eps).rsqrt()).reshape(x.shape)
+    grouped = name == "nn.functional.group_norm"
+    rows, rstd = _rows(name, sample)
+    lead = rows.shape[:-1]
+    size = (rows.abs() * rstd).reshape(x.shape)
     channels = (1, -1, *[1] * (x.dim() - 2))
     for key, place, join in (("weight", 2, torch.mul), ("bias", 3, torch.add)):
         factor = _argument(sample, key, place, None)
@@ -61,6 +60,30 @@ def _norm(name: str, sample: Sample) -> Magnitudes | None:
     if name != "native_layer_norm":
         return [size]
     return [size, rows.abs().mean(-1).reshape(*lead, *[1] * len(sample.args[1])), None]
+
+
+def _rows(name: str, sample: Sample) -> tuple[torch.Tensor, torch.Tensor]:
+    """The rows ``[..., n]`` over which a layer, group or RMS norm works, and ``1 / sqrt(spread + eps)`` of each, ``[..., 1]``."""
+    import torch
+
+    x = sample.args[0]
+    rms, grouped = name == "nn.functional.rms_norm", name == "nn.functional.group_norm"
+    eps = _argument(sample, "eps", 3 if rms else 4, None) or (torch.finfo(torch.float32).eps if rms else 1e-5)
+    lead = (x.shape[0], sample.args[1]) if grouped else x.shape[: x.dim() - len(sample.args[1])]
+    rows = x.reshape(*lead, -1)
+    spread = rows.square().mean(-1, keepdim=True) if rms else rows.var(-1, unbiased=False, keepdim=True)
+    return rows, (spread + eps).rsqrt()
+
+
+def steepness(name: str, sample: Sample) -> float:
+    """By how much a norm's gradient multiplies the roundoffs of its inputs: the largest ``rstd``, at least 1; 1 elsewhere.
+
+    The gradient of the weight is a sum of ``(x - mean) * rstd``: 0 for a row of one element, and off by ``rstd`` roundoffs of x.
+    """
+    if name not in _NORMS or sample.args[0].numel() == 0:
+        return 1.0
+    largest = float(_rows(name, sample)[1].nan_to_num(nan=1.0, posinf=1.0).amax())
+    return max(1.0, largest)
 
 
 def _argument(sample: Sample, name: str, position: int, default: Any) -> Any:

@@ -132,7 +132,9 @@ def _pairs(
         native = reference if wide == dtype else attempt(lambda: run(entry.call, cast(sample, dtype, dtype)))
         scale = None
         if rule.condition == "largest":
-            scale = _largest(sample, golden.results)
+            exact_sample = cast(sample, dtype, torch.complex128 if dtype.is_complex else torch.float64)
+            steep = magnitudes.steepness(entry.name, exact_sample) if gradient else 1.0
+            scale = _largest(sample, golden.results, steep)
         elif not gradient:
             exact_sample = cast(sample, dtype, torch.complex128 if dtype.is_complex else torch.float64)
             scale = magnitudes.of_inputs(
@@ -183,8 +185,8 @@ def _explained(
     return accuracy.compare(y, g, None, rule=wider, magnitude=size).word == "supported"
 
 
-def _largest(sample: Sample, golden: list[torch.Tensor]) -> list[torch.Tensor | None]:
-    """The largest finite magnitude among all inputs and plain numbers, in the shape of each result."""
+def _largest(sample: Sample, golden: list[torch.Tensor], steepness: float) -> list[torch.Tensor | None]:
+    """The largest finite magnitude among all inputs and plain numbers times ``steepness``, in the shape of each result."""
     sizes = [
         float(dense_of(t.detach()).abs().double().nan_to_num(nan=0.0, posinf=0.0, neginf=0.0).amax())
         for t in tensors((sample.args, sample.kwargs))
@@ -192,7 +194,7 @@ def _largest(sample: Sample, golden: list[torch.Tensor]) -> list[torch.Tensor | 
     ]
     plain = [leaf for leaf in (*sample.args, *sample.kwargs.values()) if isinstance(leaf, (int, float, complex))]
     size = max([*sizes, *(abs(n) for n in plain if abs(n) < float("inf"))], default=0.0)
-    return [g.abs().double().fill_(size) for g in golden]
+    return [g.abs().double().fill_(size * steepness) for g in golden]
 
 
 def _looser(pair: Pair, native: torch.Tensor, rule: Tolerance) -> Pair:

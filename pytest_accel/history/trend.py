@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_accel import __version__
 from pytest_accel.errors import ConfigError, Problem
+from pytest_accel.history.changes import Change, change_points
 from pytest_accel.history.store import Run, masked, opened, runs, url_of
 from pytest_accel.report import text
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 LAST_RUNS = 90
 NEWEST = 10  # runs whose variants are shown: what was retired long ago is history
 MOST_SERIES = 3000
+MOST_MOVED = 200
 WIDTH, HEIGHT = 220, 34
 PREFERRED = ("time", "status", "max_ulp", "slope", "peak_allocated")
 
@@ -66,6 +68,16 @@ class Series:
             return math.inf
         moved = self.change or 0.0
         return abs(moved) if self.better == "equal" else -moved if self.better == "higher" else moved
+
+
+@dataclass(frozen=True)
+class Moved:
+    """A series whose level moved: the change, the first run of the new level, and what changed in the stack there."""
+
+    series: Series
+    change: Change
+    run: Run
+    stack: tuple[str, ...]
 
 
 def write_trend(where: str, folder: Path, *, last: int = LAST_RUNS) -> list[Path]:
@@ -139,6 +151,26 @@ def stack_changes(found: Sequence[Run]) -> list[tuple[int, dict[str, list[Any]]]
     return said
 
 
+def moved_levels(found: Sequence[Run], every: Sequence[Series]) -> list[Moved] | None:
+    """The level changes of the series, the newest first; None where ruptures is not installed.
+
+    A stack change counts as the same event where it is that of the first run of the new level, or of a run next to it.
+    """
+    stacks = dict(stack_changes(found))
+    said = []
+    for series in every:
+        drawn = [point for point in series.points if point.value is not None and math.isfinite(point.value)]
+        try:
+            changes = change_points([point.value for point in drawn if point.value is not None])
+        except ImportError:
+            return None
+        for change in changes:
+            place = drawn[change.place].run
+            names = {name for near in (place - 1, place, place + 1) for name in stacks.get(near, {})}
+            said.append(Moved(series, change, found[place], tuple(sorted(names))))
+    return sorted(said, key=lambda each: (each.run.started, -abs(each.change.relative), each.series.key), reverse=True)
+
+
 def render(found: Sequence[Run], every: Sequence[Series], title: str) -> str:
     """The page as HTML text. Raises ConfigError where the extra ``report`` is not installed."""
     try:
@@ -152,10 +184,13 @@ def render(found: Sequence[Run], every: Sequence[Series], title: str) -> str:
     changes = stack_changes(found)
     marks = [number for number, _ in changes]
     shown = every[:MOST_SERIES]
+    moved = moved_levels(found, shown)
     return template.render(
         title=title,
         runs=found,
         changes=[(found[number], moved) for number, moved in changes],
+        moved=moved,
+        most=MOST_MOVED,
         series=[(each, sparkline(each, len(found), marks)) for each in shown],
         left_out=len(every) - len(shown),
         style=(page / "style.css").read_text(encoding="utf-8"),

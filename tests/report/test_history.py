@@ -119,6 +119,27 @@ def test_a_trend_marks_the_run_whose_stack_changed_and_puts_the_worst_first(url,
     assert page.count("<polyline") == 1
 
 
+def test_a_level_that_moved_stands_on_the_trend_page_with_the_stack_change_beside_it(run_of, tmp_path):
+    url = str(tmp_path / "history.sqlite")
+    for day in range(1, 25):
+        time = (10.0 if day < 13 else 11.0) + 0.01 * (day % 3)
+        store.add(url, run_of(day, time=time, torch="2.9" if day < 13 else "2.10"))
+    page = write_trend(url, tmp_path)[0].read_text()
+    section = page[page.index("Level changes") : page.index("Variants, the most")]
+    assert section.count("<tr>") == 2, "the head and one change"
+    assert "2026-11-13T" in section
+    assert "+10" in section
+    assert "versions.torch" in section
+
+
+def test_a_trend_without_ruptures_says_that_level_changes_were_not_looked_for(run_of, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ruptures", None)
+    url = str(tmp_path / "history.sqlite")
+    for day in range(1, 15):
+        store.add(url, run_of(day))
+    assert "ruptures is not installed" in write_trend(url, tmp_path)[0].read_text()
+
+
 WRITER = """
 import json, sys
 from pytest_accel.history import store

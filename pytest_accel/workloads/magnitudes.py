@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_accel.workloads.samples import absolute
+from pytest_accel.workloads.samples import absolute, dense_of, tensors
 
 if TYPE_CHECKING:
     import torch
@@ -16,14 +16,16 @@ if TYPE_CHECKING:
     Magnitudes = list[torch.Tensor | None]
 
 
-_NORMS = frozenset(("nn.functional.rms_norm", "nn.functional.layer_norm", "native_layer_norm", "nn.functional.group_norm"))
+_NORMS = frozenset(
+    ("nn.functional.rms_norm", "nn.functional.layer_norm", "native_layer_norm", "nn.functional.group_norm")
+)
 _DIFFERENCES = frozenset(("sub", "rsub"))
 
 
 def of_inputs(
     name: str, condition: str, sample: Sample, call: Callable[[Sample], list[torch.Tensor] | None]
 ) -> Magnitudes | None:
-    """S for the conditions ``abs``, ``input`` and ``norm`` of a float64 sample, one tensor (or None) a result.
+    """S for the conditions that come from a float64 sample (all but ``peak`` and ``row``), one tensor (or None) a result.
 
     ``call`` runs the operator, giving None where it cannot.
     """
@@ -35,7 +37,42 @@ def of_inputs(
         return None if found is None else list(found)
     if condition == "input":
         return [sample.args[0].abs()]
+    if condition in ("largest", "exponent"):
+        found = call(sample)
+        return None if found is None else of_golden(condition, found, inputs_of(sample), plain_of(sample))
     return _norm(name, sample) if condition == "norm" else None
+
+
+def inputs_of(sample: Sample) -> list[torch.Tensor]:
+    """All tensors of a sample, as dense ones."""
+    return [dense_of(tensor.detach()) for tensor in tensors((sample.args, sample.kwargs))]
+
+
+def plain_of(sample: Sample) -> dict[str, object]:
+    """The arguments of a sample by name, or by place where they have none."""
+    return {**{str(place): value for place, value in enumerate(sample.args)}, **sample.kwargs}
+
+
+def of_golden(
+    condition: str, golden: Sequence[torch.Tensor], inputs: Iterable[torch.Tensor], plain: Mapping[str, object]
+) -> Magnitudes:
+    """S for ``largest`` and ``exponent``: of each golden result, from the largest finite |x| of all inputs.
+
+    ``plain`` holds the other arguments by name: for ``largest`` numbers among them are inputs like tensors, for ``exponent``
+    ``beta`` multiplies.
+    """
+    sizes = [
+        float(x.detach().abs().double().nan_to_num(nan=0.0, posinf=0.0, neginf=0.0).amax())
+        for x in inputs
+        if x.numel() and (x.is_floating_point() or x.is_complex())
+    ]
+    numbers = {
+        name: abs(n) for name, n in plain.items() if isinstance(n, (int, float, complex)) and abs(n) < float("inf")
+    }
+    if condition == "exponent":
+        size = max(sizes, default=0.0) * numbers.get("beta", 1.0)
+        return [g.abs().double() * size for g in golden]
+    return [g.abs().double().fill_(max([*sizes, *numbers.values()], default=0.0)) for g in golden]
 
 
 def _norm(name: str, sample: Sample) -> Magnitudes | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_accel.measure import tolerances
 from pytest_accel.measure.tolerances import Tolerance
 from pytest_accel.measure.types import BadArguments
-from pytest_accel.workloads import formulas
+from pytest_accel.workloads import formulas, magnitudes
 from pytest_accel.workloads.domains import Values
 from pytest_accel.workloads.judging import Case, HostCannot, Judged, judge, note_fault
 from pytest_accel.workloads.rebuild import Made, leaves, placed, read
@@ -102,7 +102,7 @@ class Plan:
             lambda: self._kept(self.on(device)),
             compute,
             rule,
-            self._magnitude if rule.condition in ("abs", "input") else None,
+            self._magnitude if rule.condition in ("abs", "input", "largest", "exponent") else None,
             native=attention and backward,
             vary=random or may_vary or self.base in SUMS_IN_ANY_ORDER or (attention and backward),
         )
@@ -171,11 +171,15 @@ class Plan:
         return int(counter.get_total_flops())
 
     def _magnitude(self) -> list[torch.Tensor | None]:
-        """S for ``abs`` (the operator of absolute arguments, sums instead of differences) and ``input``."""
+        """S for ``abs`` (the operator of absolute arguments, sums instead of differences) and what comes of the inputs' size."""
         import torch
 
         golden = self.on_host(torch.float64)
-        if self.rule().condition == "input":
+        condition = self.rule().condition
+        if condition in ("largest", "exponent"):
+            inputs = [each.on(torch.device("cpu"), torch.float64) for each in leaves((self.args, self.keywords))]
+            return magnitudes.of_golden(condition, golden, inputs, self._named())
+        if condition == "input":
             size = self._first().on(torch.device("cpu"), torch.float64).abs()
             return [size if g.shape == size.shape else None for g in golden]
         absolute = replace(

@@ -10,7 +10,7 @@ from pytest_accel.workloads import magnitudes
 from pytest_accel.workloads.opcover import calls
 from pytest_accel.workloads.opcover.golden import Golden, attempt, floats_of_whole_numbers
 from pytest_accel.workloads.opcover.tally import Tally
-from pytest_accel.workloads.samples import Sample, cast, dense_of, nudged, tensors
+from pytest_accel.workloads.samples import Sample, cast, nudged
 from pytest_accel.workloads.ties import comparable
 
 if TYPE_CHECKING:
@@ -131,10 +131,13 @@ def _pairs(
         reference = attempt(lambda: run(entry.call, cast(sample, dtype, wide)))
         native = reference if wide == dtype else attempt(lambda: run(entry.call, cast(sample, dtype, dtype)))
         scale = None
-        if rule.condition == "largest":
-            exact_sample = cast(sample, dtype, torch.complex128 if dtype.is_complex else torch.float64)
-            steep = magnitudes.steepness(entry.name, exact_sample) if gradient else 1.0
-            scale = _largest(sample, golden.results, steep)
+        if rule.condition in ("largest", "exponent"):
+            inputs, plain = magnitudes.inputs_of(sample), magnitudes.plain_of(sample)
+            scale = magnitudes.of_golden(rule.condition, golden.results, inputs, plain)
+            if gradient:
+                exact_sample = cast(sample, dtype, torch.complex128 if dtype.is_complex else torch.float64)
+                steep = magnitudes.steepness(entry.name, exact_sample)
+                scale = [None if each is None else each * steep for each in scale]
         elif not gradient:
             exact_sample = cast(sample, dtype, torch.complex128 if dtype.is_complex else torch.float64)
             scale = magnitudes.of_inputs(
@@ -183,18 +186,6 @@ def _explained(
     wider = replace(rule, kappa=1 / (rule.max_ulp * u))
     size = torch.full_like(g.abs().double(), moved)
     return accuracy.compare(y, g, None, rule=wider, magnitude=size).word == "supported"
-
-
-def _largest(sample: Sample, golden: list[torch.Tensor], steepness: float) -> list[torch.Tensor | None]:
-    """The largest finite magnitude among all inputs and plain numbers times ``steepness``, in the shape of each result."""
-    sizes = [
-        float(dense_of(t.detach()).abs().double().nan_to_num(nan=0.0, posinf=0.0, neginf=0.0).amax())
-        for t in tensors((sample.args, sample.kwargs))
-        if t.numel() and (t.is_floating_point() or t.is_complex())
-    ]
-    plain = [leaf for leaf in (*sample.args, *sample.kwargs.values()) if isinstance(leaf, (int, float, complex))]
-    size = max([*sizes, *(abs(n) for n in plain if abs(n) < float("inf"))], default=0.0)
-    return [g.abs().double().fill_(size * steepness) for g in golden]
 
 
 def _looser(pair: Pair, native: torch.Tensor, rule: Tolerance) -> Pair:
